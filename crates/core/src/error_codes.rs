@@ -20,7 +20,7 @@ pub const MAX_STRING_BYTES: usize = 511;
 /// Error codes of this process.
 pub static CODES: FirstLaneCell<ErrorCodes> = FirstLaneCell::new(ErrorCodes::new());
 
-/// Meanings of the tool interface's classes (MPI-5 section 15.3.10), from `MPI_T_ERR_CANNOT_INIT` on.
+/// Meanings of the tool interface's classes (MPI-5 section 15.3.10), starting with `MPI_T_ERR_CANNOT_INIT`.
 const TOOL_ERRORS: [&str; 18] = [
     "MPI_T_ERR_CANNOT_INIT: the interface cannot be initialised",
     "MPI_T_ERR_NOT_ACCESSIBLE: the interface is not accessible",

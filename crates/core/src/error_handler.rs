@@ -42,7 +42,7 @@ pub enum ErrorHandler {
     User(UserHandler),
 }
 
-/// User's function, and the kind of objects that it is for.
+/// User's function, and the kind of objects to which it can be attached.
 #[derive(Clone)]
 pub struct UserHandler {
     kind: HandlerKind,

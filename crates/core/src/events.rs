@@ -34,7 +34,7 @@ pub struct Description {
     pub doc: &'static str,
     /// Names of its elements: [`NUMBERS`] integers, then a count.
     pub elements: Names,
-    /// Index into [`chosen::AREAS`].
+    /// Index of the area in [`chosen::AREAS`].
     pub area: usize,
 }
 

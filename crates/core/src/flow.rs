@@ -210,15 +210,16 @@ mod tests {
 
     const EAGER: u64 = 16 << 10;
 
-    /// One of several senders, and what the receiver keeps of its messages.
+    /// Sender and receiver of one pair, with the messages that the receiver keeps.
     struct Pair {
         sender: SendWindow,
         receiver: ReceiveWindow,
         kept: VecDeque<u64>,
     }
 
-    /// Senders that send whenever they may, to a receiver that consumes a message of any of them now and then: how many
-    /// bytes it has kept at most, and the fewest messages of a sender that were admitted.
+    /// Simulates senders that send whenever they may, and a receiver that consumes messages of each in turn.
+    /// Returns the maximum number of bytes that it has kept, and the smallest number of messages admitted
+    /// from a sender.
     fn check(bound: u64, peers: u64, rounds: u64) -> (u64, u64) {
         let window = initial_window(bound, peers);
         let mut reserve = Reserve::new(bound, EAGER);

@@ -138,8 +138,8 @@ impl Host {
         are_missing && self.waiting.limits.gives_way() && is_shared()
     }
 
-    /// Returns the process that a wait is for. Returns None if its location does not matter: this process
-    /// does not share its processor, the other is on another host, or several threads wait.
+    /// Returns the awaited process. Returns None if its location does not matter: this process does not share
+    /// its processor, the other is on another host, or several threads wait.
     pub fn counterpart(&self, world: WorldRank) -> Option<Counterpart<'_>> {
         if !self.is_crowded() || lanes::several_wait() {
             return None;

@@ -31,7 +31,7 @@ pub struct Envelope {
 /// Pattern of the messages that a receive matches. None is the wildcard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// Context and plane.
+    /// Context and plane of the message.
     pub context: u32,
     /// Rank of the sender in its group.
     pub source: Option<u32>,

@@ -35,7 +35,7 @@ pub struct Typed<'a> {
     pub buffer: &'a Buffer,
     /// Datatype of each item.
     pub datatype: &'a Datatype,
-    /// Number of items.
+    /// Number of items in the buffer.
     pub count: u64,
 }
 

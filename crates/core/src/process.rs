@@ -30,9 +30,9 @@ use crate::other_jobs::OtherJobs;
 use crate::request;
 use crate::trace;
 
-/// Context of `MPI_COMM_WORLD`.
+/// Context number of `MPI_COMM_WORLD`.
 pub const WORLD_CONTEXT: ContextId = ContextId(0);
-/// Context of `MPI_COMM_SELF`.
+/// Context number of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
 
 /// Signature of the function that implements MPI_Comm_split.

@@ -22,7 +22,7 @@ pub use crate::request_id::{RequestId, Retired, Status};
 /// State of one request.
 #[derive(Debug)]
 pub struct Request {
-    /// Operation that the request stands for.
+    /// Operation behind the request.
     pub work: Work,
     /// True once the operation is complete.
     pub complete: bool,
@@ -118,7 +118,7 @@ pub struct Awaited {
     pub peers: Vec<WorldRank>,
 }
 
-/// Operation that a request stands for.
+/// Operation behind a request.
 #[derive(Debug)]
 pub enum Work {
     /// No operation, or one that other code completes (a schedule, the user).
@@ -203,7 +203,7 @@ pub struct RequestTable {
     base: u32,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Request that [`RequestId::DONE`] refers to.
+    /// Request behind [`RequestId::DONE`], which is always complete.
     done: Request,
 }
 

@@ -82,7 +82,7 @@ impl Separation {
     }
 }
 
-/// Other rank of this host that a wait is for.
+/// Other rank of this host, for which this process waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Counterpart<'a> {
     doorbell: &'a Doorbell,
@@ -141,8 +141,9 @@ pub fn after(
 mod tests {
     use super::*;
 
-    /// How often one of four processes moves in so many waits, which come each `step_us`, if it finds the other one as `together` says: given
-    /// the number of moves so far and the microseconds since the last one.
+    /// Checks the number of moves of one of four processes in `waits` waits, one every `step_us`. `together`
+    /// returns whether a wait finds the other process on the same processor. Its arguments are the number of
+    /// moves so far and the microseconds since the last one.
     fn check(waits: u64, step_us: u64, together: impl Fn(u32, u64) -> bool, expected: u32) {
         let (mut apart, mut moves, mut last_us) = (Separation::default(), 0, 0);
         for wait in 0..waits {

@@ -301,7 +301,7 @@ impl Area {
         (u128::from(self.address) << 64 | u128::from(self.bytes)).to_le_bytes()
     }
 
-    /// Decodes a payload.
+    /// Decodes the payload of a packet.
     ///
     /// # Errors
     /// `Intern` if it has another length, or the area exceeds the address space.
@@ -342,7 +342,7 @@ impl RendezvousRequest {
         send(&bytes.as_flattened()[..self.wire_bytes()])
     }
 
-    /// Decodes a payload.
+    /// Decodes the payload of a packet.
     ///
     /// # Errors
     /// `Intern` if it has another length or an invalid record.
@@ -403,7 +403,7 @@ impl Claim {
         bytes
     }
 
-    /// Decodes a payload.
+    /// Decodes the payload of a packet.
     ///
     /// # Errors
     /// `Intern` if it has another length, or the kind of the request is unknown.

@@ -50,7 +50,7 @@ pub struct Execution<H> {
     stalled: Vec<Instance>,
     /// Flags of the node that are awaited, at most one for each strand.
     waiting: Vec<Waiting>,
-    /// Private flags of this rank: those from `Kind::FLAGS` on.
+    /// Private flags of this rank, with numbers from `Kind::FLAGS` upwards.
     private: Vec<u64>,
     /// Compiled schedule, if it can be compiled.
     program: Option<Program>,

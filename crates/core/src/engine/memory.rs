@@ -24,7 +24,7 @@ use crate::buffer::Buffer;
 pub struct Array<'a> {
     /// Address given by the user.
     pub base: *mut u8,
-    /// Number of items.
+    /// Number of items in memory.
     pub count: u64,
     /// Datatype of each item.
     pub datatype: &'a Datatype,
@@ -92,7 +92,7 @@ impl Place {
         matches!(self, Place::Packed { .. })
     }
 
-    /// Returns the memory of `length` units from `start` on.
+    /// Returns the memory of `length` units, starting at unit `start`.
     #[inline]
     pub(super) fn buffer(&self, start: u64, length: u64) -> Buffer {
         match self {

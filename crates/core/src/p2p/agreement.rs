@@ -315,8 +315,8 @@ impl State {
         Some((without_lane(other.tag), found.unwrap_or_else(|| unasked(theirs, other.source))))
     }
 
-    /// Returns the unreceived messages of all contexts that are `collective`, each with its error. For a process
-    /// all of whose operations are complete.
+    /// Returns the unreceived messages of all contexts for which `collective` returns true, each with its
+    /// error. All operations of the process must be complete.
     #[cold]
     pub fn left_over_anywhere(&self, collective: impl Fn(u32) -> bool) -> Vec<(Envelope, Error)> {
         let wanted = |other: &Envelope| {

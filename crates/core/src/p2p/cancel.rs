@@ -124,7 +124,8 @@ mod tests {
         at.state.requests.get(id).unwrap().status.cancelled
     }
 
-    /// A send of `bytes` is cancelled; with `received`, after its receive was posted. The next message takes its place.
+    /// Cancels a send of `bytes` bytes. With `received` its receive was posted before. The next message takes
+    /// its place.
     fn check(bytes: usize, mode: Mode, to: u32, received: bool, expected: bool) {
         let mut all = processes(2, &config());
         let early = received.then(|| receive(&mut all[to as usize], Some(0), Some(5), bytes));

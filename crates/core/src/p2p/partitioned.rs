@@ -36,7 +36,7 @@ const LOCAL_BYTES: usize = 8 << 10;
 pub struct Partitions {
     /// Buffer of the complete message.
     pub buffer: Buffer,
-    /// Number of partitions.
+    /// Number of partitions of the message.
     pub count: usize,
     /// Packed bytes of each partition.
     pub bytes: u64,
@@ -82,7 +82,7 @@ struct Receiving {
     arrived: u64,
 }
 
-/// Announcement that a receive was matched with.
+/// Announcement of a sender, matched by a receive.
 #[derive(Clone, Copy, Debug)]
 struct Joined {
     from: Peer,

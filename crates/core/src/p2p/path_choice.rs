@@ -120,7 +120,8 @@ mod tests {
 
     const BYTES: u64 = 64 << 10;
 
-    /// How many of 640 messages are read, if a KiB takes so many ticks by the kernel, into the ring and out of it.
+    /// Checks how many of 640 messages are read. A KiB takes the given ticks by the kernel, into the ring and
+    /// out of it.
     fn check(
         ways: &mut PathChoice,
         (read, fill, take): (u64, u64, u64),

@@ -46,7 +46,7 @@ pub struct Variable {
     pub doc: String,
     /// Class of the variable.
     pub class: Class,
-    /// Index into [`AREAS`].
+    /// Index of the area in [`AREAS`].
     pub area: usize,
     source: Source,
 }

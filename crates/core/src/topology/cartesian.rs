@@ -130,7 +130,7 @@ mod tests {
         Cartesian::new(dims, periods).expect("a grid")
     }
 
-    /// The neighbours of a rank, -1 for none.
+    /// Checks the neighbours of a rank; -1 stands for none.
     fn check(dims: &[i32], periods: &[i32], rank: u32, expected: &[i64]) {
         let found: Vec<i64> =
             grid(dims, periods).neighbours(rank).map(|one| one.map_or(-1, i64::from)).collect();

@@ -102,7 +102,7 @@ impl Edges {
         Ok(edges)
     }
 
-    /// Appends one edge.
+    /// Appends an edge with its weight.
     pub fn push(&mut self, rank: u32, weight: i32) {
         self.ranks.push(rank);
         self.weights.push(weight);

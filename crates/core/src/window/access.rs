@@ -20,7 +20,7 @@ pub struct Target<'a> {
     pub rank: i32,
     /// Displacement in units of the target.
     pub displacement: i64,
-    /// Number of items.
+    /// Number of items at the target.
     pub count: u64,
     /// Datatype of one item.
     pub datatype: &'a Datatype,

@@ -283,7 +283,7 @@ impl<L> Epochs<L> {
 mod tests {
     use super::*;
 
-    /// Runs calls; what comes out is `.` for each that is allowed and `!` for each that is refused.
+    /// Runs calls. The result has `.` for each that is allowed and `!` for each that is refused.
     fn check(calls: &str, expected: &str) {
         let mut epochs: Epochs<()> = Epochs::default();
         let mut out = String::new();

@@ -47,7 +47,7 @@ unsafe impl Sync for WindowPlace {}
 pub struct Spot<'a> {
     /// Offset of the items from the base in bytes; an address for dynamic windows, which have no base.
     pub offset: i64,
-    /// Number of items.
+    /// Number of items in memory.
     pub count: u64,
     /// Datatype of one item.
     pub datatype: &'a Datatype,
@@ -196,8 +196,8 @@ impl Spot<'_> {
         self.runs(0, PIECE_RUNS, self.bytes(), 1)
     }
 
-    /// Returns the contiguous runs of the packed bytes from `position` on. There are at most `most` runs and
-    /// `limit` bytes; the number of bytes is a multiple of `granule`.
+    /// Returns the contiguous runs of the packed bytes, starting at `position`. There are at most `most` runs
+    /// and `limit` bytes; the number of bytes is a multiple of `granule`.
     fn runs(&self, position: u64, most: usize, limit: u64, granule: u64) -> Vec<Entry> {
         let mut segments: Vec<Segment> = Vec::new();
         let end = (position + limit / granule * granule.max(1)).min(self.bytes());

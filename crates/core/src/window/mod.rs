@@ -131,15 +131,15 @@ pub struct Window {
 /// Values of predefined attributes (MPI-5 section 12.2.6).
 #[derive(Debug)]
 pub struct Facts {
-    /// MPI_WIN_BASE: the address of the own memory.
+    /// Value of MPI_WIN_BASE: the address of the own memory.
     pub base: usize,
-    /// MPI_WIN_SIZE, in bytes.
+    /// Value of MPI_WIN_SIZE, in bytes.
     pub size: AtomicI64,
-    /// MPI_WIN_DISP_UNIT, in bytes.
+    /// Value of MPI_WIN_DISP_UNIT, in bytes.
     pub unit: AtomicI32,
-    /// MPI_WIN_CREATE_FLAVOR: a [`Flavor`].
+    /// Value of MPI_WIN_CREATE_FLAVOR: a [`Flavor`].
     pub flavor: AtomicI32,
-    /// MPI_WIN_MODEL: always MPI_WIN_UNIFIED.
+    /// Value of MPI_WIN_MODEL: always MPI_WIN_UNIFIED.
     pub model: AtomicI32,
 }
 

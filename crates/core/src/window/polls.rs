@@ -70,7 +70,7 @@ impl Polls {
         }
     }
 
-    /// Returns the action for a call that has nothing to wait for.
+    /// Returns the next action of a call without anything to await.
     #[inline(always)]
     pub fn next(&self) -> Then {
         let is_moved = self.is_moved.load(Ordering::Relaxed);
@@ -89,7 +89,7 @@ const _: () = assert!(READS == 1 << (64 - 58));
 mod tests {
     use super::*;
 
-    /// How many of `calls` return at once, move messages and look, if `access` comes before each.
+    /// Checks how many of `calls` return at once, progress messages and poll, if `access` precedes each.
     fn check(crowded: bool, calls: u64, access: impl Fn(&Polls, u64), expected: [usize; 3]) {
         let polls = Polls::new(crowded);
         let mut count = [0; 3];

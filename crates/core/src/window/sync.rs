@@ -421,7 +421,7 @@ impl Window {
         Ok(Some(target))
     }
 
-    /// Performs the action of a call that has nothing to wait for.
+    /// Performs the next action of a call without anything to await.
     #[inline(always)]
     fn go_on(&self, held: &mut LaneGuard, process: &Process) {
         match self.polls.next() {

@@ -74,7 +74,7 @@ impl<'a> Active<'a> {
         out
     }
 
-    /// Decodes a message.
+    /// Decodes a message from its bytes.
     ///
     /// # Errors
     /// `Intern` for a message that no origin sends.

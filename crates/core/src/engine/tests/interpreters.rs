@@ -17,8 +17,9 @@ const NEVER: u16 = 2;
 const DONE: u16 = 3;
 const READY: u16 = 4;
 
-/// Returns a barrier of two ranks. Before it, rank 0 waits for a flag of rank 1 with values from `first` on:
-/// once, in each iteration of a loop, and counting, as a pipeline does whose first iteration need not wait.
+/// Returns a barrier of two ranks. Before it, rank 0 waits for a flag of rank 1 with values from `first` on.
+/// It waits once, in each iteration of a loop, and with a counting value. A pipeline does the latter if its
+/// first iteration need not wait.
 fn schedule(rank: u32, first: i64) -> Schedule {
     let mut b = Builder::new(Unit::Byte);
     b.in_program_order();
