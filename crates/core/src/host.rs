@@ -177,7 +177,8 @@ impl Host {
         say(why);
         block.abort_code.store(code, Ordering::Relaxed);
         block.set_state(RankState::Aborted);
-        // If another thread holds the lock, that thread ends the job when it sees our status.
+        // Another thread may hold the lock while it waits in the process manager. The job then ends when our
+        // status is seen.
         if let Ok(mut starter) = self.starter.try_lock()
             && let Some(starter) = starter.as_mut()
         {

@@ -98,7 +98,7 @@ pub struct Waits(());
 pub enum InLane<'a> {
     /// Same lane as that of the original guard.
     Same(&'a LaneGuard),
-    /// Other lane, entered for the lifetime of this value.
+    /// Second lane, entered for the lifetime of this value.
     Other(LaneGuard),
 }
 

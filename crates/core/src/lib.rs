@@ -23,7 +23,7 @@
 //! | `request`, `completion` | active operations, addressed by index and generation; waits for them |
 //! | `progress` | progress and waits: bounded spinning, yielding, sleeping |
 //! | `separation` | moves of a rank away from the processor of its partner |
-//! | `progress_thread`, `repairs` | threads that work while the program computes: progress, multicast repairs |
+//! | `progress_thread`, `repairs` | threads for progress and multicast repairs during computation |
 //! | `communicator` | the object; its `collectives` has the state for collective operations |
 //! | `collective` | from a user's call to an execution |
 //! | `constructors`, `intercommunicator` | communicators made of others; between two groups |

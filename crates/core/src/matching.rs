@@ -128,7 +128,7 @@ const NOWHERE: Last = Last { context: 0, source: 0, place: u32::MAX };
 
 impl<R: PartialEq, M> Matcher<R, M> {
     /// Removes and returns the posted receive that matches an arrived message, if any. Without one, the
-    /// caller keeps the message by [`Matcher::push_unexpected`].
+    /// caller keeps the message by `Matcher::push_unexpected`.
     #[inline]
     pub fn arrive(&mut self, envelope: Envelope) -> Option<R> {
         let (_, place, position, is_wild) = self.find_posted(envelope)?;

@@ -73,7 +73,7 @@ pub enum Template {
     Send(SendSpec),
     /// Send of a copy in the attached buffer.
     BufferedSend(SendSpec, Arc<Attached>),
-    /// Receive into the buffer of a [`ReceiveSpec`].
+    /// Receive into the buffer of a `ReceiveSpec`.
     Receive(ReceiveSpec),
     /// Either side of a partitioned message.
     Partitioned,

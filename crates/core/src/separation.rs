@@ -82,7 +82,7 @@ impl Separation {
     }
 }
 
-/// Other rank of this host, for which this process waits.
+/// Rank of this host, for which a wait of this process waits.
 #[derive(Clone, Copy, Debug)]
 pub struct Counterpart<'a> {
     doorbell: &'a Doorbell,

@@ -1,6 +1,6 @@
 //! Packets between two processes: a header of 24 bytes, typed on both sides.
 //!
-//! | bits | eager, offer, announce, claim, serve | clear to send, open | one request | piece | credit |
+//! | bits | with an envelope | clear to send, open | with one request | piece | credit |
 //! |---|---|---|---|---|---|
 //! | 0..8 of word 0 | kind | kind | kind | kind | kind |
 //! | 16..32 of word 0 | signature | | | | |
@@ -12,7 +12,7 @@
 //!
 //! - Refused has an envelope, and the class of the error in place of the signature.
 //! - In messages of a collective, the signature is that of the operation.
-//! - Wants has its kind ([`Wanted`]) in bits 8..12 of word 0 and its number in word 2. Bit 12 of word 0 is
+//! - Wants has its kind (`Wanted`) in bits 8..12 of word 0 and its number in word 2. Bit 12 of word 0 is
 //!   set if any
 //! tag matches.
 //!

@@ -1,4 +1,4 @@
-//! Interface of the engine to communication. A [`Port`] starts sends and receives and reports their
+//! Interface of the engine to communication. A `Port` starts sends and receives and reports their
 //! completion. A [`NodePort`] provides flags, banks, and exposed memory of other processes on the node.
 
 use tutti_base::Result;

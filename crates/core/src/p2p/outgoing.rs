@@ -145,7 +145,7 @@ impl<L: Link> PointToPoint<L> {
     }
 
     /// Sends queued replies. Then sends the backlog of each busy peer in order, and pieces of its streams in
-    /// turn. Returns true if anything was sent.
+    /// turn. Returns true if anything happened.
     #[inline]
     pub(super) fn flush(&mut self) -> bool {
         !self.is_idle() && self.flush_busy()

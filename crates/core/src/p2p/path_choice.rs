@@ -28,7 +28,7 @@ pub(super) struct PathChoice {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
-    /// Single copy, by [`Reading`].
+    /// Single copy, by `Reading`.
     read: [StoreMode; 2],
     /// Copies into a ring and out of it.
     fill: StoreMode,

@@ -252,7 +252,7 @@ impl State {
         }
     }
 
-    /// Counts an unsuccessful probe. Claims for other messages are declined after [`PATIENCE`] of them, as
+    /// Counts an unsuccessful probe. Claims for other messages are declined after `PATIENCE` of them, as
     /// they block their peer.
     fn pass_over(&mut self) {
         for wish in &mut self.pulling.wishes {

@@ -132,9 +132,9 @@ impl Withheld {
         if self.claim.is_some() { None } else { self.messages.front().map(|entry| &entry.message) }
     }
 
-    /// Removes the next message, which leaves by itself. The receiver will match it with the oldest request
-    /// that fits, so that request is removed too. Returns true if the receiver knew of the message from a
-    /// probe.
+    /// Removes the next message, because it leaves in order. The receiver will match it with the oldest
+    /// request that fits, so that request is removed too. Returns true if the receiver knew of the message
+    /// from a probe.
     pub fn pop(&mut self) -> bool {
         let Some(Entry { message, is_seen, .. }) = self.messages.pop_front() else { return false };
         let is_its = |search: &Search| {

@@ -1,6 +1,6 @@
 //! Creation and freeing of windows (MPI-5 section 12.2).
 //!
-//! One allgather distributes a [`Card`] of each member: the size and location of its memory. Before it, the
+//! One allgather distributes a `Card` of each member: the size and location of its memory. Before it, the
 //! first member of each node has taken a slot of the job object. The slot contains the stations of the node's
 //! members and the memory that is allocated with the window.
 

@@ -137,7 +137,7 @@ pub struct Facts {
     pub size: AtomicI64,
     /// Value of MPI_WIN_DISP_UNIT, in bytes.
     pub unit: AtomicI32,
-    /// Value of MPI_WIN_CREATE_FLAVOR: a [`Flavor`].
+    /// Value of MPI_WIN_CREATE_FLAVOR: a `Flavor`.
     pub flavor: AtomicI32,
     /// Value of MPI_WIN_MODEL: always MPI_WIN_UNIFIED.
     pub model: AtomicI32,

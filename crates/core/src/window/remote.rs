@@ -68,7 +68,8 @@ struct Whole {
     request: RequestId,
 }
 
-/// Maximum number of bytes of messages that wait for the transport.
+/// Maximum number of bytes of messages that wait for the transport, and maximum number of outstanding
+/// replies.
 const SENDING_BYTES: u64 = 4 << 20;
 const PENDING: usize = 256;
 
