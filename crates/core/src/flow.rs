@@ -29,15 +29,15 @@
 //! receiver accepts the message, or declines it if another message was matched first. Hence
 //!
 //! - The matching order is that of section 3.5. All earlier messages have arrived before the claim, as the
-//!   link
-//! keeps order, or they do not fit. While a claim is undecided nothing else leaves, so a declined message
-//! keeps its position. The receiver accepts a claim only for the receive that it would have matched itself.
+//!   link keeps order, or they do not fit. While a claim is undecided nothing else leaves, so a declined
+//!   message keeps its position. The receiver accepts a claim only for the receive that it would have matched
+//!   itself.
 //! - A standard send may wait until its receive is posted, as the standard allows. A synchronous send waits
-//!   in any
-//! case. The receive of a ready send is posted, so the message is claimed. A buffered send waits in the
-//! sender's own buffer. A probe is answered with the message that the sender would claim (`p2p::pulling`).
+//!   in any case. The receive of a ready send is posted, so the message is claimed. A buffered send waits in
+//!   the sender's own buffer. A probe is answered with the message that the sender would claim
+//!   (`p2p::pulling`).
 //! - All memory is bounded. The windows bound unexpected messages, the receiver's posted receives bound the
-//! requests at the sender, and the program's own requests bound the withheld messages.
+//!   requests at the sender, and the program's own requests bound the withheld messages.
 //!
 //! Messages of one-sided communication are never withheld: the target processes each on arrival, without a
 //! receive, and the origin bounds their number. Announcements of partitioned messages are not counted. There

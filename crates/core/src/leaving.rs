@@ -5,12 +5,10 @@
 //! returns from MPI_Finalize without the others:
 //!
 //! - If its program ends with a status other than 0, the launcher ends the job with it. An example is an
-//!   exception on
-//! one rank of a Python program: the others would wait for that rank, and that rank for them.
+//!   exception on one rank of a Python program: the others would wait for that rank, and that rank for them.
 //! - If it ends with status 0, the process stays in an exit handler until all ranks have called MPI_Finalize.
-//!   It
-//! still serves the others there. Ranks that wait for it in an operation get an error that names it
-//! ([`crate::departed`]).
+//!   It still serves the others there. Ranks that wait for it in an operation get an error that names it
+//!   ([`crate::departed`]).
 //!
 //! If another launcher has started a job on several hosts, no daemon collects the arrivals of hosts. Ranks
 //! then meet by messages in a context of their own, without a time limit.

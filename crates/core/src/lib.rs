@@ -48,8 +48,7 @@
 //! - There are no C types, and no raw user pointer outside `buffer` and the engine's memory module.
 //! - No borrow is alive while a user's callback runs.
 //! - A process keeps memory only for peers with which it has communicated. For unexpected messages it keeps
-//!   at most
-//! `TUTTI_UNEXPECTED_BYTES` (envelopes count as 128 bytes), plus 512 bytes for each peer.
+//!   at most `TUTTI_UNEXPECTED_BYTES` (envelopes count as 128 bytes), plus 512 bytes for each peer.
 //! - Contexts are agreed by the members alone. A context is reused only when nothing of its old use is left.
 //! - A stale request, of a user or in a packet, is recognised by its generation.
 #![deny(unsafe_code)]

@@ -12,9 +12,8 @@
 //!
 //! - Refused has an envelope, and the class of the error in place of the signature.
 //! - In messages of a collective, the signature is that of the operation.
-//! - Wants has its kind (`Wanted`) in bits 8..12 of word 0 and its number in word 2. Bit 12 of word 0 is
-//!   set if any
-//! tag matches.
+//! - Wants has its kind (`Wanted`) in bits 8..12 of word 0 and its number in word 2. Bit 12 of word 0 is set
+//!   if any tag matches.
 //!
 //! The payload of an offer and an announcement is a [`RendezvousRequest`], that of Claim and Seen a
 //! [`Claim`], that of Get and Put an [`Area`]. Headers that do not decode come from a broken or foreign peer

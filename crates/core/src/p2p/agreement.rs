@@ -45,7 +45,7 @@ pub struct Refusal {
     pub class: ErrorClass,
 }
 
-/// The latest abandoned operations.
+/// Latest abandoned operations, the oldest first.
 #[derive(Debug, Default)]
 pub struct FailedOperations {
     all: VecDeque<Refusal>,

@@ -1,11 +1,9 @@
 //! Cancellation of sends (MPI-5 section 3.8.4): a message is cancelled if its receiver has not matched it.
 //!
 //! - A message that has not left is removed at once, unless it is withheld and claimed. The receiver is
-//!   informed if
-//! it knows of the message from a probe.
+//!   informed if it knows of the message from a probe.
 //! - For a message that is claimed or has left, the sender sends Cancel, behind all earlier packets to the
-//!   receiver. A
-//! receiver that still keeps the message drops it and replies with Cancelled.
+//!   receiver. A receiver that still keeps the message drops it and replies with Cancelled.
 //! - A message that was matched, or taken by a matched probe, causes no reply. The send then completes as
 //!   usual.
 //!

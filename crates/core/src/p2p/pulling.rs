@@ -6,8 +6,7 @@
 //! A probe that finds no message in this process becomes a *wish*, which is sent to these peers as well:
 //!
 //! - MPI_Iprobe: the peer reports its first message that fits. Before that message leaves, the peer revokes
-//!   the
-//! report.
+//!   the report.
 //! - MPI_Improbe: the peer claims its first message that fits. The claim waits until the program probes
 //!   again.
 //!
