@@ -8,7 +8,7 @@
 use crate::info::Info;
 use crate::memory_kinds;
 
-/// Hints of one object.
+/// Definition of a hint: its key, default and valid values.
 #[derive(Debug)]
 pub struct Hint {
     /// Key in info objects.
@@ -38,7 +38,7 @@ pub enum Values {
     MemoryKinds,
 }
 
-/// The hints of an object.
+/// Hints of one object: a table of definitions, and the values that the program set.
 #[derive(Debug)]
 pub struct Hints {
     table: &'static [Hint],
@@ -68,7 +68,7 @@ pub static OF_COMMUNICATORS: [Hint; 6] = [
     ONLY_KINDS,
 ];
 
-/// Hints of files that have nothing to do with storage.
+/// Hints of files that do not concern storage.
 pub static OF_FILES: [Hint; 1] = [ONLY_KINDS];
 
 /// Info key of the alignment of allocated memory.
