@@ -89,7 +89,7 @@ pub struct Reserve {
 }
 
 impl SendWindow {
-    /// Returns an empty window of this size.
+    /// Returns a window of this size, all of it free.
     pub fn new(bytes: u64) -> SendWindow {
         SendWindow { free: bytes, aside: 0, is_closed: false, has_asked: false }
     }
