@@ -52,6 +52,7 @@ pub struct ErrorCodes {
     added: BTreeMap<i32, Added>,
 }
 
+/// Class or code that the program has added.
 #[derive(Debug)]
 struct Added {
     /// Class of a code; a class has itself.
@@ -182,6 +183,7 @@ impl ErrorCodes {
         })
     }
 
+    /// Returns the next unused number.
     fn next_number(&mut self) -> Result<i32> {
         for _ in 0..=self.added.len() {
             self.latest = self.latest.checked_add(1).unwrap_or(LAST_CODE + 1);
@@ -197,6 +199,7 @@ impl ErrorCodes {
         self.added.get(&number).map_or_else(|| is_of_standard(number), |added| added.class == number)
     }
 
+    /// Returns an added class or code, or an error for a standard or unknown one.
     fn added_mut(&mut self, code: i32) -> Result<&mut Added> {
         self.added.get_mut(&code).ok_or_else(|| match is_of_standard(code) {
             true => arg(format!("argument errorcode or errorclass is {code}, which is one of the standard; only added ones can be changed")),
@@ -204,6 +207,7 @@ impl ErrorCodes {
         })
     }
 
+    /// Removes an added class or code that has no string.
     fn remove(&mut self, number: i32) -> Result<()> {
         if !self.added_mut(number)?.string.is_empty() {
             return Err(arg(format!("{number} still has a string; remove that first")));

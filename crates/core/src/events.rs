@@ -87,6 +87,7 @@ struct Notices {
     noted: Mutex<Noted>,
 }
 
+/// Waiting events, and the number of dropped ones of each kind.
 #[derive(Debug)]
 struct Noted {
     events: VecDeque<Event>,
@@ -119,6 +120,7 @@ impl Notices {
         }
     }
 
+    /// Adds an event to the queue, or counts it as dropped if the queue is full.
     #[cold]
     fn keep(&self, event: Event) {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,6 +36,7 @@ pub enum Comparison {
 /// Triplet `(first, last, stride)` of `MPI_Group_range_incl`.
 pub type RankRange = [i32; 3];
 
+/// Storage of a group's members.
 #[derive(Clone, Debug)]
 enum Members {
     Progression(Progression),
@@ -51,6 +52,7 @@ struct Progression {
     size: u32,
 }
 
+/// Members in a list, with an index that is built when needed.
 #[derive(Debug)]
 struct List {
     members: Box<[WorldRank]>,
@@ -83,6 +85,7 @@ impl Group {
         Group::progression(member.0, 1, 1)
     }
 
+    /// Returns a group of the world model whose members form a progression.
     fn progression(first: u32, step: i64, size: u32) -> Group {
         let progression = match size {
             0 => Progression { first: 0, step: 1, size },
@@ -389,6 +392,7 @@ impl Selection {
         Ok(selection)
     }
 
+    /// Adds a rank to the selection. It must be in the group and not selected yet.
     fn choose(&mut self, rank: i64, group: &Group, place: impl Fn() -> String) -> Result<()> {
         check_inside(rank, group, &place)?;
         let (word, bit) = (rank as usize / 64, 1 << (rank as usize % 64));

@@ -109,6 +109,7 @@ pub fn of_windows(is_allocated: bool) -> &'static [Hint] {
 }
 
 impl Values {
+    /// Returns true if a value is valid.
     fn allow(self, value: &str) -> bool {
         match self {
             Values::Logical => matches!(value, "true" | "false"),
@@ -143,6 +144,7 @@ impl Hints {
         self.set(info, |hint| !hint.at_creation);
     }
 
+    /// Adopts those hints of an info object for which `is_open` is true and whose values are valid.
     fn set(&mut self, info: &Info, is_open: impl Fn(&Hint) -> bool) {
         for hint in self.table.iter().filter(|hint| is_open(hint)) {
             let Some(value) = info.text(hint.key).filter(|value| hint.values.allow(value)) else { continue };

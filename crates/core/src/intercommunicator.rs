@@ -136,6 +136,7 @@ pub fn merge(
     Ok(Communicator::new(None, group, rank, None, handler).publish(held, process, serial))
 }
 
+/// Checks the rank of the remote leader.
 fn remote_leader(leaders: Leaders<'_>) -> Result<Rank> {
     match u32::try_from(leaders.remote).ok().filter(|rank| *rank < leaders.peer_comm.peers().size()) {
         Some(rank) => Ok(Rank(rank)),

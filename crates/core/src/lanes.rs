@@ -465,6 +465,7 @@ impl<T> LaneCells<T> {
     }
 }
 
+/// Returns a number that identifies this thread.
 fn me() -> usize {
     MARK.with(|mark| std::ptr::from_ref(mark) as usize)
 }
@@ -479,6 +480,7 @@ fn lock(lane: Lane) -> bool {
     is_new
 }
 
+/// Waits for a lock that another thread holds.
 #[cold]
 fn lock_taken(Lock { mutex, waiters, owner, .. }: &'static Lock) -> MutexGuard<'static, ()> {
     waiters.fetch_add(1, Ordering::Relaxed);

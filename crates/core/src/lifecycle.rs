@@ -55,6 +55,7 @@ pub fn init(wanted: ThreadLevel) -> Result<&'static Process> {
     Ok(process)
 }
 
+/// Reads the settings, joins the job and creates the process.
 fn join(wanted: ThreadLevel) -> Result<Process> {
     boot::privileged::check_environment()?;
     let config = settings::at_start().map_err(|error| Error::new(ErrorClass::Other, error.to_string()))?;

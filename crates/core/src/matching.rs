@@ -69,6 +69,7 @@ struct Context {
     is_leaving: bool,
 }
 
+/// Queues of the last lookup.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     context: u32,
@@ -84,6 +85,7 @@ struct Queues<R, M> {
     arrived: VecDeque<Arrived<M>>,
 }
 
+/// Receive that is posted.
 #[derive(Debug)]
 struct Posted<R> {
     order: u64,
@@ -91,6 +93,7 @@ struct Posted<R> {
     receive: R,
 }
 
+/// Unexpected message.
 #[derive(Debug)]
 struct Arrived<M> {
     order: u64,
@@ -411,6 +414,7 @@ impl<R: PartialEq, M> Matcher<R, M> {
         place as usize
     }
 
+    /// Returns the queues of a context, which are created if necessary.
     fn context(&mut self, number: u32) -> &mut Context {
         if !self.contexts.contains_key(&number) {
             let context =
@@ -434,12 +438,14 @@ impl<R, M> Queues<R, M> {
     }
 }
 
+/// Returns position and order of the first receive that matches a tag.
 #[inline]
 fn first_posted<R>(queue: &VecDeque<Posted<R>>, tag: i32) -> Option<(usize, u64)> {
     let position = queue.iter().position(|posted| posted.tag.is_none_or(|wanted| wanted == tag))?;
     Some((position, queue[position].order))
 }
 
+/// Returns position and order of the first message with a tag.
 fn first_arrived<M>(queue: &VecDeque<Arrived<M>>, tag: Option<i32>) -> Option<(usize, u64)> {
     let position = queue.iter().position(|arrived| tag.is_none_or(|wanted| wanted == arrived.tag))?;
     Some((position, queue[position].order))

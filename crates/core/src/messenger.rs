@@ -207,6 +207,7 @@ fn identity(job: &Job, rank: WorldRank) -> Identity {
     }
 }
 
+/// Returns the link to other hosts.
 fn far_link(
     config: &Config,
     job: &Arc<Job>,

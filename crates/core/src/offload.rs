@@ -71,6 +71,7 @@ impl Pace {
     }
 }
 
+/// Order and timing of a group's operations.
 #[derive(Debug, Default)]
 struct Turns {
     rotation: Rotation,
@@ -244,6 +245,8 @@ impl OffloadGroup {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends a call if its turn has come, checks whether it is complete, and sends inquiries if they are due.
+    /// Returns true if the call is complete.
     fn tend(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
         let sequence = call.packet.sequence;
         let Some(mut doubt) = call.doubt else {
@@ -334,6 +337,7 @@ impl OffloadGroup {
         }
     }
 
+    /// Returns true if all operations before this call are complete.
     fn may_enter(&self, call: &Call) -> bool {
         let synchronised = call.synchronised == 0 || self.seat.is_done(&self.group, call.synchronised);
         synchronised && self.turns().open.iter().all(|open| *open > call.after)

@@ -39,6 +39,7 @@ impl OtherJobs {
         OtherJobs { own, names: Vec::new(), numbers: HashMap::new(), jobs: HashMap::new() }
     }
 
+    /// Returns the number of the first process of another job.
     fn first(&self) -> u32 {
         self.own.header().world_size
     }
@@ -88,6 +89,7 @@ impl OtherJobs {
         self.home_of(self.name(number))
     }
 
+    /// Returns the location of a process on this host, by its global name.
     pub(crate) fn home_of(&self, name: Name) -> Option<Home> {
         let job = self.job(name.job)?;
         let is_there = name.rank < job.header().world_size;

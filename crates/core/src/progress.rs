@@ -49,6 +49,7 @@ pub(crate) fn take_in(held: &LaneGuard, messenger: &Messenger) -> bool {
     any
 }
 
+/// Handles an event that progress has found.
 #[cold]
 fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
     match notice {

@@ -402,6 +402,7 @@ impl RequestTable {
         self.retire(place);
     }
 
+    /// Invalidates the ids of a slot and marks it as free.
     #[inline]
     fn retire(&mut self, place: usize) {
         let slot = &mut self.slots[place];

@@ -25,6 +25,7 @@ static RANK: AtomicU32 = AtomicU32::new(0);
 static MOST: AtomicU64 = AtomicU64::new(0);
 static RECORD: Mutex<Record> = Mutex::new(Record { events: Vec::new(), lost: 0 });
 
+/// Recorded events, and the number of lost ones.
 #[derive(Debug)]
 struct Record {
     events: Vec<Event>,

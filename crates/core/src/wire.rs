@@ -415,11 +415,13 @@ impl Claim {
     }
 }
 
+/// Returns the envelope in the first two words of a header.
 #[inline]
 fn envelope_in(first: u64, second: u64) -> Envelope {
     Envelope { context: (first >> 32) as u32, source: second as u32, tag: (second >> 32) as i32 }
 }
 
+/// Returns a header with an envelope.
 #[inline]
 fn with_envelope(kind: u64, envelope: Envelope, signature: Signature, request: u64) -> Header {
     let first = kind | u64::from(signature) << 16 | u64::from(envelope.context) << 32;

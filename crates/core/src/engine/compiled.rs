@@ -326,6 +326,7 @@ fn combine(reducer: Option<&Reducer>, left: *const u8, with: *mut u8, into: *mut
     }
 }
 
+/// State of the compilation of a schedule.
 struct Writer<'a> {
     me: u32,
     scale: usize,
@@ -404,6 +405,7 @@ impl Writer<'_> {
         Some(())
     }
 
+    /// Returns the location of a range of this process.
     fn at(&self, range: &Range) -> At {
         let base = match range.buffer {
             BufferId::BANK => BANK,
@@ -429,6 +431,7 @@ impl Writer<'_> {
         Some(Instruction::ExposeRows { slot, base, rows, access })
     }
 
+    /// Returns the location of a range of exposed memory, or None for a bank.
     fn remote(&self, peer: u32, range: &Range) -> Option<Remote> {
         let slot = range.buffer.exposure()?;
         Some(Remote { peer, slot, entry: range.block, offset: range.start * self.scale as u64 })

@@ -97,6 +97,7 @@ impl<H> Execution<H> {
         Execution { stepwise: true, ..Execution::with(plan, None) }
     }
 
+    /// Returns an execution that uses `program` if possible, and the schedule otherwise.
     fn with(plan: Arc<Plan>, program: Option<Program>) -> Execution<H> {
         let bindings = Bindings::new(&plan.schedule, program.is_some());
         let cursor = Cursor::default();
@@ -242,6 +243,7 @@ impl<H> Execution<H> {
         }
     }
 
+    /// Continues the compiled program.
     #[inline(always)]
     fn run_program<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let local = self.plan.schedule.order == Order::Program;
@@ -269,6 +271,7 @@ impl<H> Execution<H> {
         }
     }
 
+    /// Continues the schedule step by step.
     fn step<P: Port<Handle = H>>(&mut self, port: &mut P) -> Result<ExecutionStatus> {
         let local = self.plan.schedule.order == Order::Program;
         if local && !self.ready(port) {
@@ -592,6 +595,7 @@ fn within_node<P: Port>(
     Ok(Begun::Done)
 }
 
+/// Executes or starts a step that sends or receives a message, moves local data, or accesses a file.
 fn message_or_local<P: Port>(
     kind: &Kind,
     iteration: u32,

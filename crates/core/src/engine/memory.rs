@@ -70,6 +70,7 @@ pub(super) enum Place {
 }
 
 impl Place {
+    /// Returns the place of an array, as contiguous memory if possible.
     #[inline]
     fn new(array: Array<'_>, unit: Unit) -> Place {
         let size = match unit {
@@ -485,6 +486,7 @@ impl Bindings {
         }
     }
 
+    /// Binds the send (0) or receive (1) buffer of the user.
     #[inline]
     fn bind_user(&mut self, which: usize, memory: Memory<'_>) {
         let place = &mut self.user[which];
@@ -516,6 +518,7 @@ impl Bindings {
         }
     }
 
+    /// Allocates the temporaries and determines their addresses.
     fn place_temporaries(&mut self) {
         let scale = self.unit_bytes();
         let element = match self.unit {

@@ -190,6 +190,7 @@ impl Bindings {
         }
     }
 
+    /// Returns the location of a range in memory that a peer has exposed.
     fn remote(&self, peer: u32, range: &Range) -> Remote {
         let slot = range.buffer.exposure().expect("what is not in a bank is exposed");
         Remote { peer, slot, entry: range.block, offset: range.start * self.unit_bytes() as u64 }

@@ -103,6 +103,7 @@ pub fn disagreement(mine: Signature, theirs: Signature, source: u32) -> Option<E
     Some(words_for(mine, theirs, source))
 }
 
+/// Returns the error that describes two different signatures.
 #[cold]
 fn words_for(mine: Signature, theirs: Signature, source: u32) -> Error {
     let (own, other) = (name_of(mine), name_of(theirs));
@@ -230,6 +231,7 @@ impl FailedOperations {
         self.owed.push((to, sender));
     }
 
+    /// Records an abandoned operation, unless it is recorded already.
     fn note(&mut self, refusal: Refusal) {
         if self.find(refusal.context, refusal.tag).is_some() {
             return;
@@ -242,6 +244,7 @@ impl FailedOperations {
     }
 }
 
+/// Returns a tag with the bits of the lane cleared.
 fn without_lane(tag: i32) -> i32 {
     tag & !((1 << LANE_BITS) - 1)
 }

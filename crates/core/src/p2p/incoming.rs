@@ -241,6 +241,7 @@ impl State {
         !self.matcher.is_idle(plane)
     }
 
+    /// Handles an arrived eager message: delivers it to its receive, or keeps it.
     #[inline]
     fn eager(
         &mut self,
@@ -260,6 +261,7 @@ impl State {
         }
     }
 
+    /// Handles an arrived offer: accepts it for its receive, or keeps it.
     fn offered(
         &mut self,
         from: Peer,
@@ -294,6 +296,7 @@ impl State {
         }
     }
 
+    /// Delivers an unexpected message to a receive.
     fn deliver(&mut self, receive: RequestId, envelope: Envelope, message: Message) {
         match message {
             Message::Eager { from, payload, signature, sync } => {
@@ -317,6 +320,7 @@ impl State {
         }
     }
 
+    /// Copies an eager message to the buffer of its receive and completes the receive.
     #[inline]
     pub(super) fn deliver_eager(
         &mut self,
@@ -349,6 +353,7 @@ impl State {
         self.requests.complete_as_is(receive);
     }
 
+    /// Returns the room of an eager message that was delivered, and informs the sender if it waits for that.
     #[inline]
     pub(super) fn eager_done(&mut self, from: Peer, bytes: usize, sync: Option<RequestId>) {
         if let Some(sender) = sync {
@@ -476,10 +481,12 @@ impl State {
         Some(request)
     }
 
+    /// Queues a packet to a peer; it is sent at the next flush.
     pub(super) fn answer(&mut self, to: Peer, packet: Packet) {
         self.outbox.push_back((to, Small::bare(packet)));
     }
 
+    /// Notes that an invalid packet has arrived, so that the job cannot continue.
     #[cold]
     pub(super) fn fail(&mut self, text: &'static str) {
         self.fault = Some(Error::new(ErrorClass::Intern, text));
@@ -521,6 +528,8 @@ impl Arrival {
     }
 }
 
+/// Returns an error if the datatypes of sender and receiver differ, as far as their signatures are
+/// comparable.
 fn mismatch(arrival: &Arrival, datatype: &tutti_data::Datatype) -> Option<Error> {
     let size = datatype.size() as u64;
     let items = arrival.bytes.checked_div(size)?;

@@ -216,6 +216,7 @@ enum Body {
     Area(Area),
 }
 
+/// Long transfer in several packets to a peer.
 #[derive(Debug)]
 enum Stream {
     /// Message that the receiver has requested.
@@ -417,6 +418,7 @@ impl Small {
 }
 
 impl Body {
+    /// Returns the length of the encoded payload in bytes.
     fn wire_bytes(&self) -> usize {
         match self {
             Body::Nothing => 0,
@@ -455,6 +457,7 @@ impl PeerTable {
         met.collect()
     }
 
+    /// Returns the state of a peer, which is allocated if necessary.
     #[inline]
     fn get(&mut self, peer: Peer) -> &mut PeerState {
         let (block, place) = (peer.0 as usize / PEER_BLOCK, peer.0 as usize % PEER_BLOCK);

@@ -57,6 +57,7 @@ impl<L: Link> PointToPoint<L> {
         }
     }
 
+    /// Sends a message that the link has handed back to one receiver as an ordinary message.
     #[cold]
     fn send_instead(&mut self, peer: Peer, packet: tutti_base::Result<Packet>, payload: Vec<u8>) {
         let Ok(Packet::Multicast { envelope, signature }) = packet else {

@@ -42,6 +42,7 @@ impl<L: Link> PointToPoint<L> {
         self.send_eager(peer, envelope, 0, run.bytes(), |stores, out| fill(stores, run, out))
     }
 
+    /// Sends an eager message at once. Returns false if it is too long or there is no room for it.
     #[inline]
     fn send_eager(
         &mut self,
@@ -151,6 +152,7 @@ impl<L: Link> PointToPoint<L> {
         !self.is_idle() && self.flush_busy()
     }
 
+    /// Sends queued packets and pieces of streams, as far as there is room.
     fn flush_busy(&mut self) -> bool {
         let mut any = !self.state.remote.is_idle() && self.read_remote();
         while let Some((peer, small)) = self.state.outbox.pop_front() {
@@ -175,6 +177,7 @@ impl<L: Link> PointToPoint<L> {
         any
     }
 
+    /// Sends the backlog of a peer in order, as far as there is room.
     fn drain_backlog(&mut self, peer: Peer) -> bool {
         let mut any = false;
         while let Some(queued) = self.state.peers.get(peer).backlog.pop_front() {
@@ -187,6 +190,7 @@ impl<L: Link> PointToPoint<L> {
         any
     }
 
+    /// Passes a queued packet to the transport. Returns false if there is no room.
     fn put_queued(&mut self, peer: Peer, queued: &Queued) -> bool {
         let (packet, id) = match queued {
             Queued::Small(Small { packet, body }) => {
@@ -231,6 +235,7 @@ impl<L: Link> PointToPoint<L> {
         any
     }
 
+    /// Passes the next piece of a message to the transport.
     fn put_piece(&mut self, peer: Peer, sender: RequestId, receiver: RequestId) -> Piece {
         let fragment = self.state.limits.fragment_bytes;
         let Some(request) = self.state.requests.get_mut(sender) else { return Piece::Last };
@@ -295,6 +300,7 @@ impl State {
         self.list(peer);
     }
 
+    /// Delivers a message of this process to itself, or keeps it as unexpected.
     fn send_to_self(&mut self, id: RequestId, envelope: Envelope, bytes: u64, signature: u16, sync: bool) {
         TRAFFIC.own.add(bytes);
         if let Some(receive) = self.matcher.arrive(envelope) {
@@ -359,6 +365,7 @@ pub(super) fn payload_bytes(request: &Request) -> usize {
     }
 }
 
+/// Returns the address of a contiguous send buffer, or 0.
 pub(super) fn sender_address(request: &Request) -> u64 {
     match &request.work {
         Work::Send { buffer, .. } => buffer.address(),

@@ -292,6 +292,7 @@ impl State {
         self.forget_channel_if_freed(id);
     }
 
+    /// Completes a transfer at the receiver.
     fn transfer_received(&mut self, id: RequestId, status: Status) {
         if let Some(receiving) = self.channels.receiving.get_mut(&id) {
             receiving.active = false;

@@ -26,6 +26,7 @@ pub(super) struct PathChoice {
     classes: [Class; CLASSES],
 }
 
+/// Measurements for messages of similar length.
 #[derive(Clone, Copy, Debug, Default)]
 struct Class {
     /// Single copy, by `Reading`.
@@ -76,6 +77,7 @@ impl StoreMode {
 }
 
 impl PathChoice {
+    /// Returns the measurements for messages of this length.
     fn class(&mut self, bytes: u64) -> &mut Class {
         let digits = bytes.max(1).ilog2().saturating_sub(SHORTEST) as usize;
         &mut self.classes[digits.min(CLASSES - 1)]

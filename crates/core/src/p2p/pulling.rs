@@ -47,6 +47,7 @@ struct Wish {
     answer: Answer,
 }
 
+/// Reply to a probe.
 #[derive(Debug)]
 enum Answer {
     Awaited,

@@ -95,6 +95,7 @@ impl Remote {
         }
     }
 
+    /// Returns true if a read is worthwhile: the message is long, and its buffer has few pieces.
     fn pays(&self, buffer: &Buffer, bytes: u64) -> bool {
         bytes >= self.at_least_bytes && buffer.is_coarse()
     }

@@ -57,6 +57,7 @@ pub(super) struct Withheld {
     told: Vec<(u32, u32)>,
 }
 
+/// Withheld message with its number.
 #[derive(Debug)]
 struct Entry {
     number: u64,
@@ -65,6 +66,7 @@ struct Entry {
     is_seen: bool,
 }
 
+/// Request of the receiver, with the position up to which it was compared.
 #[derive(Debug)]
 struct Search {
     asked: Asked,
@@ -72,6 +74,7 @@ struct Search {
     from: u64,
 }
 
+/// Claimed message about which the receiver has not decided.
 #[derive(Debug)]
 struct Undecided {
     id: RequestId,

@@ -51,6 +51,7 @@ pub struct Variable {
     source: Source,
 }
 
+/// Source of a variable's value.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Traffic(fn() -> u64),

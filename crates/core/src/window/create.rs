@@ -117,6 +117,7 @@ struct Near {
 }
 
 impl Near {
+    /// Returns the members that share memory with this one; only this process if messages are forced.
     fn of(process: &Process, comm: &Communicator, flavor: Flavor) -> Near {
         let alone = process.config.memory.one_sided == OneSided::Messages && flavor != Flavor::Shared;
         let mut near = Near { ranks: Vec::new(), locals: Vec::new(), me: 0 };
@@ -248,6 +249,7 @@ fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card],
     Ok(())
 }
 
+/// Maps the shared memory of the node and builds the window.
 #[allow(clippy::too_many_arguments, reason = "the parts of a window, each made elsewhere")]
 fn make(
     held: &LaneGuard,

@@ -16,6 +16,7 @@ pub struct Epochs<L> {
     spare: Vec<(u32, L)>,
 }
 
+/// Access epoch of a process.
 #[derive(Debug)]
 enum Access<L> {
     None,
@@ -268,6 +269,7 @@ impl<L> Epochs<L> {
         }
     }
 
+    /// Checks that no access epoch other than that of a fence is open.
     fn is_free(&self, function: &str) -> Result<()> {
         let missing = match self.access {
             Access::None | Access::Fence(_) => return Ok(()),

@@ -328,6 +328,7 @@ impl Window {
         Ok(())
     }
 
+    /// Checks that the window is dynamic.
     fn is_dynamic(&self, function: &str) -> Result<()> {
         if self.flavor == Flavor::Dynamic {
             return Ok(());

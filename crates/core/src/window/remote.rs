@@ -79,6 +79,7 @@ impl Remote {
         self.next
     }
 
+    /// Registers an outstanding reply and returns its number. `whole` is the request of which it is a part.
     fn expect(&mut self, target: u32, data: Option<(Buffer, u64)>, whole: Option<u64>) -> u64 {
         let number = self.number();
         *self.awaited.entry(target).or_insert(0) += 1;
@@ -101,6 +102,7 @@ impl Remote {
         Some(whole.and_then(|whole| self.part_done(whole)))
     }
 
+    /// Counts a part of a request as complete. Returns the request if it was the last part.
     fn part_done(&mut self, number: u64) -> Option<RequestId> {
         let whole = self.wholes.get_mut(&number)?;
         whole.left -= 1;
@@ -272,6 +274,7 @@ impl Window {
         self.await_answers(held, process, Some(rank), "MPI_Win_lock");
     }
 
+    /// Sends the active messages of a put.
     pub(super) fn put_by_message(
         &self,
         held: &mut LaneGuard,
@@ -292,6 +295,7 @@ impl Window {
         })
     }
 
+    /// Sends the active messages of a get. Returns its request.
     pub(super) fn get_by_message(
         &self,
         held: &mut LaneGuard,
@@ -313,6 +317,7 @@ impl Window {
         Ok(self.begun(held, process, whole))
     }
 
+    /// Sends the active messages of an accumulate. Returns its request.
     pub(super) fn update_by_message(
         &self,
         held: &mut LaneGuard,
@@ -352,6 +357,7 @@ impl Window {
         Ok(self.begun(held, process, whole))
     }
 
+    /// Sends the active message of a compare-and-swap.
     pub(super) fn swap_by_message(
         &self,
         held: &mut LaneGuard,

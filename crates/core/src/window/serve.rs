@@ -185,6 +185,7 @@ impl Window {
         }
     }
 
+    /// Executes one active message, or handles a reply.
     fn act(&self, held: &LaneGuard, messenger: &Messenger, source: u32, active: &Active<'_>) -> Result<()> {
         match active.kind {
             WindowRequestKind::Put => {

@@ -116,6 +116,7 @@ impl Window {
         Ok(())
     }
 
+    /// Returns true if the target has posted its memory to this process.
     fn is_posted(&self, held: &LaneGuard, target: u32) -> bool {
         match self.members[target as usize].station {
             Some(station) => {
@@ -126,6 +127,7 @@ impl Window {
         }
     }
 
+    /// Counts the post of a target as used.
     fn take_post(&self, held: &LaneGuard, target: u32) {
         match self.members[target as usize].station {
             Some(station) => {
@@ -210,6 +212,7 @@ impl Window {
         self.counts.borrow(held).origins.iter().map(|origin| self.world(*origin)).collect()
     }
 
+    /// Returns true if all `origins` have completed their access epochs.
     fn is_completed(&self, held: &LaneGuard, origins: u32) -> bool {
         let near = self.station_of(self.station).completed.now();
         let far = self.remote.borrow(held).completed;
@@ -247,6 +250,7 @@ impl Window {
         Ok(())
     }
 
+    /// Takes the lock of a target, and waits for it if necessary.
     fn take_lock(
         &self,
         held: &mut LaneGuard,
@@ -430,6 +434,7 @@ impl Window {
         }
     }
 
+    /// Makes progress as `next` requires.
     #[cold]
     fn move_messages(&self, held: &mut LaneGuard, process: &Process, next: Then) {
         match next {
