@@ -43,8 +43,8 @@
 //! receive, and the origin bounds their number. Announcements of partitioned messages are not counted. There
 //! is one for each channel, not for each message, and both ends keep it as long as the channel exists.
 
-/// Memory of an unexpected message besides its payload, in bytes: the entry in the queue and its share of the
-/// unused memory of queues and allocator.
+/// Memory of an unexpected message besides its payload, in bytes. It covers the entry in the queue and a
+/// share of the unused memory of queues and allocator.
 pub const ENVELOPE_BYTES: u64 = 128;
 /// Smallest window towards a process.
 pub const LEAST_WINDOW: u64 = 4 * ENVELOPE_BYTES;

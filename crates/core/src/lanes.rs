@@ -5,8 +5,8 @@
 //! point-to-point messages in one lane if all its members support lanes (see `Communicator::lane`). The first
 //! lane also protects everything else: objects, collectives, other hosts. Most calls take its lock.
 //!
-//! A program with a lower thread level takes no lock: [`enter`] is one load. (An exception is a thread of the
-//! library itself, which may be started by any call: [`allow_helper`].) Otherwise the first entry of a thread
+//! A program with a lower thread level takes no lock: [`enter`] is one load. An exception is a thread of the
+//! library itself, which may be started by any call ([`allow_helper`]). Otherwise the first entry of a thread
 //! into a lane locks a mutex. Entries from callbacks (user operators, attribute callbacks, error handlers)
 //! nest. A thread that waits admits others by [`LaneGuard::relax`]. That function takes the guard mutably, so
 //! that no data reached through it are still borrowed.

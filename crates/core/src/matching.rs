@@ -489,8 +489,8 @@ mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    /// Runs a trace: `post R SOURCE TAG`, `arrive M SOURCE TAG`, `cancel R SOURCE TAG`, `peek SOURCE TAG`
-    /// with `*` for wildcards; a line of output follows each line of input after `=>`.
+    /// Runs a trace of the commands `post R SOURCE TAG`, `arrive M SOURCE TAG`, `cancel R SOURCE TAG` and
+    /// `peek SOURCE TAG`, with `*` for wildcards. A line of output follows each line of input after `=>`.
     fn run(trace: &str) -> String {
         let mut matcher: Matcher<u32, u32> = Matcher::default();
         let mut out = String::new();

@@ -100,8 +100,8 @@ pub fn highest_level() -> ThreadLevel {
     ALL[usize::from(HIGHEST.load(Ordering::Relaxed))]
 }
 
-/// Returns the buffer that a buffered send on a communicator uses: its own, else that of the session it comes
-/// from, else that of the process (MPI-5 section 3.6).
+/// Returns the buffer that a buffered send on a communicator uses (MPI-5 section 3.6). It is the
+/// communicator's own, otherwise that of its session, otherwise that of the process.
 ///
 /// # Errors
 /// `Buffer` when none is attached.

@@ -1,9 +1,9 @@
 //! Steps within a node: from ranges of a schedule to memory of this process and of its neighbours.
 //!
 //! All memory that other ranks read is packed ([`super::memory`]), so a peer's range is an address and a
-//! length. Elements without gaps are combined in place, in a bank or in mapped exposed memory. Other data
-//! pass through a scratch buffer of a few pages that stays in the cache: elements with gaps, and memory that
-//! only the kernel can reach.
+//! length. Elements without gaps are combined in place, in a bank or in mapped exposed memory. Elements with
+//! gaps pass through a scratch buffer of a few pages that stays in the cache. So does memory that only the
+//! kernel can reach.
 //!
 //! # Safety
 //! The same as for [`super::memory`]. The verifier has shown that the ranges lie inside their buffers and

@@ -3,8 +3,8 @@
 //! Each side opens one end of a channel when its request is created. The sender's announcement is matched
 //! like a message, on a separate plane of the context. So channels are connected in the order of their
 //! creation. Each start of the receive opens the channel for one transfer. From then on, ready partitions are
-//! stored directly in the receiver's buffer, in any order, and no data are ever kept for a receive that has
-//! not started. Pieces carry their offset in the message in bytes, so the partitions of the two sides are
+//! stored directly in the receiver's buffer, in any order. No data are ever kept for a receive that has not
+//! started. Pieces carry their offset in the message in bytes, so the partitions of the two sides are
 //! independent.
 //!
 //! | packet | when |

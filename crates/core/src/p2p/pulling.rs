@@ -10,8 +10,9 @@
 //! - MPI_Improbe: the peer claims its first message that fits. The claim waits until the program probes
 //!   again.
 //!
-//! While a claim waits, nothing else comes from that peer. Therefore the claim is declined when a receive is
-//! posted that may match a message of the peer, or when the program keeps probing for other messages.
+//! While a claim waits, no other message comes from that peer. Therefore the claim is declined if a receive
+//! is posted that may match a message of the peer. It is also declined if the program keeps probing for other
+//! messages.
 
 use tutti_transport::Peer;
 

@@ -1,13 +1,9 @@
 //! Detection of programs that poll by synchronising with a window repeatedly.
 //!
 //! A flush, an unlock or MPI_Win_sync without outstanding operations has nothing to wait for and should take
-//! a few nanoseconds. But programs also poll by such calls: they read a flag at another rank and flush, or
+//! a few nanoseconds. But programs also poll by such calls. They read a flag at another rank and flush, or
 //! read their own memory between two locks, until another rank has written it. Such a loop must progress
 //! messages, which may cause the awaited change. It must also yield the processor if other processes need it.
-//!
-//! A program makes progress if it writes something between two calls, or reads a value that differs from the
-//! last one there. Its calls progress messages only now and then, for ranks that need a response of this
-//! process.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
