@@ -489,7 +489,7 @@ mod tests {
     use super::*;
     use std::fmt::Write as _;
 
-    /// Runs a trace of the commands `post R SOURCE TAG`, `arrive M SOURCE TAG`, `cancel R SOURCE TAG` and
+    /// Runs the commands of a trace: `post R SOURCE TAG`, `arrive M SOURCE TAG`, `cancel R SOURCE TAG` and
     /// `peek SOURCE TAG`, with `*` for wildcards. A line of output follows each line of input after `=>`.
     fn run(trace: &str) -> String {
         let mut matcher: Matcher<u32, u32> = Matcher::default();

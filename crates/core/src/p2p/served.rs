@@ -13,10 +13,10 @@
 //! | either, of memory that does not exist | Missing |
 //!
 //! # Safety
-//! A peer names memory that this process has exposed to it in an operation of both. A rank on another host, or
-//! of another job, neither exposes nor names any. The memory is valid until the peer sets the flag that ends its
-//! access. The peer does this after the reply. Until then no other code uses the memory in a conflicting way.
-//! Memory that is not mapped is refused.
+//! A peer names memory that this process has exposed to it in an operation of both. A rank on another host,
+//! or of another job, neither exposes nor names any. The memory is valid until the peer sets the flag that
+//! ends its access. The peer does this after the reply. Until then no other code uses the memory in a
+//! conflicting way. Memory that is not mapped is refused.
 #![allow(unsafe_code)]
 
 use tutti_base::{Error, ErrorClass, WorldRank};

@@ -2,10 +2,10 @@
 //! write and combine it.
 //!
 //! # Safety
-//! A [`Base`] is an address in memory. A mapping keeps this memory alive as long as its window, or the user has
-//! promised to keep it (MPI-5 section 12.2.1). The creator of a [`Spot`] has checked that it lies inside the
-//! window. Conflicting accesses are errors of the program (section 12.7). Those of accumulates are serialised by
-//! `alone`.
+//! A [`Base`] is an address in memory. A mapping keeps this memory alive as long as its window, or the user
+//! has promised to keep it (MPI-5 section 12.2.1). The creator of a [`Spot`] has checked that it lies inside
+//! the window. Conflicting accesses are errors of the program (section 12.7). Those of accumulates are
+//! serialised by `alone`.
 #![allow(unsafe_code)]
 
 use tutti_base::{Error, ErrorClass, Result};
