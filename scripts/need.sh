@@ -74,12 +74,12 @@ for part in "${@:-build}"; do
             want "command -v dpkg-deb && command -v objdump" dpkg binutils
             ;;
         overlap)
-            # What `tutti overlap` loads when it runs; libisl is part of gcc.
+            # Libraries that `tutti overlap` loads at run time. libisl is part of gcc.
             want "ls /usr/lib/*/libclang*-1[7-9].so* || ls /usr/lib/*/libclang*-2[0-9].so*" "$(newest_libclang)"
             want "ls /usr/lib/*/libisl.so.2[0-9]" libisl23
             ;;
         public)
-            # What programs of others need to be built.
+            # Tools and libraries that the programs of other projects need to be built.
             want "test -f /usr/include/zlib.h" zlib1g-dev
             want "command -v valgrind" valgrind
             want "command -v bzip2" bzip2

@@ -28,8 +28,8 @@ for peer in "$@"; do
     # shellcheck disable=SC2086  # a list of packages
     case $peer in
         impi)
-            # It asks for libfabric 2.6, a package that PyPI does not have. Version 2.5 of MPICH's package
-            # serves it.
+            # The package asks for libfabric 2.6, which PyPI does not have. Version 2.5 of MPICH's package
+            # works.
             [ -e "$peers/mpich/.installed" ] || "$0" mpich
             "$home/bin/pip" install --quiet --no-deps $wanted
             install -D "$peers/mpich/lib/mpich/libfabric.so.1" "$home/opt/mpi/libfabric/lib/libfabric.so.1"

@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 home=$root/build/public
 mkdir -p "$home"
 
-# Where the system gets its packages from, for their sources: both forms of apt's lists.
+# Prints the system's package sources as source entries (deb-src), from both formats of apt's lists.
 sources() {
     sed -n 's/^deb[[:space:]]/deb-src /p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2> /dev/null || true
     for list in /etc/apt/sources.list.d/*.sources; do

@@ -55,7 +55,7 @@ def machine(path):
 
 
 def tag(files):
-    """The platform that all of them run on."""
+    """Returns the platform tag that all files of the wheel can run on."""
     binaries = [path for path in files if is_elf(path)]
     own = {path.name for path in files}
     for path in binaries:
@@ -69,7 +69,8 @@ def tag(files):
 
 
 def alias_library(folder, name, target, place="$ORIGIN"):
-    """An empty library of another name that needs the one at that place: whoever loads it has that one's functions."""
+    """Builds an empty library of another name that needs the given one. A program that loads it has that
+    library's functions."""
     file = folder / name
     command = os.environ.get("CC", "cc").split() + ["-shared", "-nostdlib", "-x", "c", "/dev/null", f"-Wl,-soname,{name}", "-Wl,--no-as-needed",
                                                     "-Wl,--enable-new-dtags", f"-Wl,-rpath,{place}", "-o", file, "-x", "none", target]
@@ -78,10 +79,10 @@ def alias_library(folder, name, target, place="$ORIGIN"):
 
 
 def linked(path, made):
-    """What stands for a symbolic link in a wheel: mode and content."""
+    """Returns what replaces a symbolic link in a wheel, which has none: mode and content."""
     target = path.resolve()
     if path.suffix == ".so" and path.parent.name == "lib":
-        # What the linker reads for -lmpi_abi.
+        # A linker script for -lmpi_abi.
         return PLAIN, f"INPUT(-l:{target.name})\n".encode()
     if ".so" in path.name:
         return EXECUTABLE, alias_library(made, path.name, target)

@@ -26,7 +26,7 @@ def children(pid):
 
 
 def distances(text):
-    """What does not depend on time: the lines of results."""
+    """Returns the result lines, which do not depend on time. Lines of times are left out."""
     return [line for line in text.splitlines() if re.search(r"\d", line) and not re.search(r"\bm?s\b|second", line)]
 
 

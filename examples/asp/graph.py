@@ -54,7 +54,7 @@ def neighbour_edges(distance, neighbours):
 
 
 def components(count, edges):
-    """For each node a number of the connected component it is in."""
+    """Returns the number of the connected component of each node."""
     parent = list(range(count))
 
     def root(node):

@@ -123,7 +123,7 @@ static void begin(struct plan *plan, struct exchange *exchange)
                   MPI_COMM_WORLD, &exchange->request);
 }
 
-/* What has come goes where lines of the third dimension are: out[y][x][z]. */
+/* Completes an exchange and stores the received parts as lines of the third dimension: out[y][x][z]. */
 static void end(struct plan *plan, struct exchange *exchange, number *out)
 {
     MPI_Wait(&exchange->request, MPI_STATUS_IGNORE);

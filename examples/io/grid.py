@@ -68,7 +68,7 @@ def main():
     file.Write_all(rows)
     file.Sync()
     written = MPI.Wtime() - start
-    # Now in tiles of columns, which every rank has parts of.
+    # The same for tiles of columns. Every rank has a part of each tile.
     width = side // comm.size
     tile = np.empty((side, width))
     start = MPI.Wtime()
@@ -77,7 +77,7 @@ def main():
     read = MPI.Wtime() - start
     info = dict(file.Get_info())
     file.Close()
-    # What the tiles are made of, by messages instead.
+    # Builds the expected tiles by messages and compares.
     parts = comm.alltoall([np.ascontiguousarray(rows[:, width * rank:width * (rank + 1)]) for rank in range(comm.size)])
     same = comm.allreduce(bool((np.vstack(parts) == tile).all()), MPI.LAND)
     if comm.rank == 0:

@@ -70,8 +70,8 @@ def show(name, value, limit, more=""):
 
 
 def pause(mpi, folder, rounds):
-    """How long ranks stand still, over dd of the same bytes with fsync: as all is written, and as they are
-    copied."""
+    """Measures how long ranks stand still, divided by the time of dd with fsync for the same bytes. Both ways
+    of writing are measured: all at once, and by copies (fork)."""
     for writing in "still", "fork":
         pause_of(mpi, folder, rounds, writing)
 
@@ -94,7 +94,8 @@ def pause_of(mpi, folder, rounds, writing):
 
 
 def packing(mpi, folder, rounds):
-    """What a set of a field of numbers takes, packed, over the same as it is; and the pause."""
+    """Measures the time of a packed set of a field of numbers, divided by that of an unpacked one, and the
+    pause."""
     program, found = mpi.compile("figures.c"), {}
     for _ in range(min(rounds, 3)):
         for packed in "never", "always":
@@ -116,7 +117,7 @@ def packing(mpi, folder, rounds):
 
 
 def changed(mpi, folder, rounds):
-    """What a second set writes when a twentieth of memory has changed."""
+    """Measures how much a second set writes after a twentieth of memory has changed."""
     shares = []
     for _ in range(min(rounds, 3)):
         held = Holding(mpi, folder)
@@ -135,7 +136,7 @@ def drop_caches(mpi):
         Path("/proc/sys/vm/drop_caches").write_text("3")
     except OSError:
         pass
-    # What both need anyway.
+    # Start-up costs that both sides need anyway.
     command(mpi, "--version")
     mpi.run(1, "true")
 
@@ -164,7 +165,7 @@ def restart(mpi, folder, rounds):
 
 
 def idle(mpi, folder, rounds):
-    """What the option costs while no checkpoint is taken."""
+    """Measures what the option costs while no checkpoint is taken."""
     program = mpi.compile("figures.c")
     shutil.rmtree(folder / "sets", ignore_errors=True)
     options = ["--checkpoint-dir", folder / "sets", "--checkpoint-every", "10h"]
@@ -182,7 +183,7 @@ def idle(mpi, folder, rounds):
 
 
 def often(mpi, folder, rounds):
-    """What checkpoints cost beside their pauses, as a share of a minute each."""
+    """Measures what checkpoints cost besides their pauses, as a share of a minute each."""
     program, costs = mpi.compile("figures.c"), []
     for _ in range(min(rounds, 3)):
         took = {}
@@ -205,7 +206,7 @@ def phases_of(text):
 
 
 def phases(mpi, folder, rounds, lines):
-    """How long all hosts take to stop and to go on together."""
+    """Measures how long all hosts take to stop and to continue together."""
     why = refusal()
     testbed = None if why else Testbed(8, share=[folder])
     found = {}

@@ -77,7 +77,7 @@ end-volume
 
 
 def client(bricks):
-    """That of a client, as `gluster volume create` would write it for shards."""
+    """Returns the volume file of a client, as `gluster volume create` would write it for shards."""
     text = ""
     for number, (host, path) in enumerate(bricks):
         text += (f"volume brick-{number}\n  type protocol/client\n  option remote-host {host}\n  option remote-port 24010\n"

@@ -45,7 +45,7 @@ class Bench:
         self.peers = {name: mpi for name, mpi in installed(self.testbed, per).items() if name in peers}
 
     def wants(self, *words):
-        """Whether a measurement of these words was asked for."""
+        """Returns true if the user asked for a measurement of these words."""
         return not self.only or any(str(word) in self.only for word in words)
 
     def rows(self, words, ways):
@@ -68,7 +68,7 @@ def say(*words):
 
 
 def bytes_of(bench, size):
-    """What the root sends and all hosts send, over the payload: one broadcast less none."""
+    """Returns the bytes that the root and all hosts send in one broadcast, divided by its payload."""
     sent = []
     for words in (("once", 8), ("once", size)):
         before = counters(bench.testbed, "tx")

@@ -84,7 +84,7 @@ class Hosts(Node):
         self.start.chmod(0o755)
 
     def share(self):
-        """What part of a processor each host has, where they share them out."""
+        """Returns the share of the processors that each host gets, where hosts share them."""
         return Fraction(3 * os.cpu_count(), 4 * self.count)
 
     def shape(self, rate):
@@ -142,7 +142,7 @@ def compare(hosts, kernel, size, steps, rate, repeats):
     hand, waiting, overlapped = (least(found[name]) for name in ("hand", "waiting", "overlapped"))
     computed = min(waiting["T_comp"], overlapped["T_comp"])
     best = min(hand["T_exec"], waiting["T_exec"])
-    # What communication adds to the best that waits for it.
+    # Cost that communication adds to the best version that waits for it.
     ratio = best / computed - 1
     gain = 100 * (1 - overlapped["T_exec"] / best)
     hidden = 100 * (best - overlapped["T_exec"]) / min(computed, best - computed) if best > computed else 0

@@ -1,5 +1,5 @@
-"""How much of a non-blocking collective is hidden behind computation that calls no MPI, on shaped hosts
-(S11): Tutti, MPICH and Open MPI, each without and with its progress thread.
+"""Measures how much of a non-blocking collective is hidden behind computation that calls no MPI, on shaped
+hosts (S11): Tutti, MPICH and Open MPI, each without and with its progress thread.
 
 usage: python tests/figures/progress_hosts.py [--rates 200mbit,1gbit] [--bytes 64K,1M] [--operations NAME,...]
     [--libraries NAME,...] [--seconds S] [--repeats N]

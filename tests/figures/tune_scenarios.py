@@ -34,7 +34,7 @@ MOST_FORCED = 7
 
 
 class Place:
-    """Where programs run: so many ranks, on one host or on some."""
+    """Environment of the programs: a number of ranks, on one host or on several."""
 
     def __init__(self, mpi, folder, hosts):
         self.mpi, self.folder, self.hosts = mpi, folder, hosts
@@ -54,7 +54,8 @@ class Place:
         return done
 
     def algorithms(self, operation, size, ranks):
-        """What can be forced, as TUTTI_ALGORITHM names it: each algorithm as the model likes it best."""
+        """Returns the algorithms that can be forced, as TUTTI_ALGORITHM names them. Each has the parameters
+        that the model prefers."""
         words = [self.mpi.prefix / "bin" / "tutti", "sim", "--collective", operation, "--bytes", size, "-n", ranks, "--hosts", self.hosts]
         text = subprocess.run([str(word) for word in words], capture_output=True, text=True, check=True).stdout
         found = []
@@ -83,7 +84,8 @@ def learn(place, ranks, words, model, rounds):
 
 
 def judge(place, scenario, speed, seconds, chance):
-    """One scenario: what is printed of it, whether what was learned is right, and so on."""
+    """Runs one scenario and returns the text to print, whether the learned algorithm is right, and further
+    figures."""
     operation, size, ranks, factor, looks = scenario
     alone = min(place.seconds(ranks, [operation, size, 0, 0, 30], {})[1] for _ in range(2))
     words = [operation, size, int(alone * factor * speed), looks]

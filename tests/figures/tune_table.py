@@ -1,5 +1,5 @@
-"""What tuning at run time costs and gains (S11): 60 programs of loops, mixes and changing communicators,
-tuned beside untuned.
+"""Measures what tuning at run time costs and gains (S11): 60 programs of loops, mixes and changing
+communicators, tuned beside untuned.
 
 usage: python tests/figures/tune_table.py [--short] [--only WORD] [--no-hosts] [--rate 1gbit] [--seconds S]
 
@@ -54,7 +54,7 @@ def programs(hosts):
 
 
 class Table(Place):
-    """Where programs run."""
+    """Environment in which the programs run."""
 
     def __init__(self, mpi, folder, hosts):
         self.mpi, self.folder, self.hosts = mpi, folder, hosts

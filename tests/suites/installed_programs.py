@@ -94,10 +94,10 @@ class Program:
     result: Callable
     prepare: Callable = lambda folder: None
     launcher: tuple = tuple(OPENMPI)
-    # On how many it is timed, and on which numbers only its results are looked at.
+    # Number of ranks that is timed. With the numbers in `others` only the results are checked.
     ranks: int = 2
     others: tuple = (4,)
-    # What it ends with, where that is not 0 on any library.
+    # Exit status of the program, where that is not 0 on any library.
     status: int = 0
 
 
@@ -157,7 +157,7 @@ def scalapack():
         shutil.copytree(HOME / "usr" / "upper" / "share" / "scalapack", folder, dirs_exist_ok=True)
 
     def result(folder, outcome):
-        # What it computes with is timed in between.
+        # The lines in between contain times and are left out.
         passed, failed = (len(re.findall(rf"\s{word}\s*$", outcome.out, re.M)) for word in ("PASSED", "FAILED"))
         return f"{passed} passed {failed} failed\n" + rows(r"tests? (completed|skipped|were)", outcome.out)
 

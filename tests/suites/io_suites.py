@@ -41,7 +41,7 @@ def known():
 
 
 class Suite:
-    """Counts what its tests came to."""
+    """Counts the results of a suite's tests."""
 
     def __init__(self, name, options):
         self.name, self.options, self.known = name, options, known()
@@ -184,7 +184,8 @@ def pnetcdf(mpi, suite, place):
 
 
 def h5py(mpi, suite, place):
-    """h5py of PyPI, built from source on the HDF5 that was built here, with mpi4py; its tests of MPI, and all others on one rank."""
+    """Builds h5py of PyPI from source on the HDF5 that was built here, with mpi4py. Runs its tests of MPI,
+    and all others on one rank."""
     built, home = hdf5_built(mpi), HOME / "h5py"
     python = home / "bin" / "python"
     if not (home / ".complete").exists():

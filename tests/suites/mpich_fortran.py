@@ -20,13 +20,13 @@ from harness import ROOT, Mpi
 from mpich import BUILT, SUITE, configure, known_failures, read_list, run
 
 LAYERS = {"f77": ".f", "f90": ".f90", "f08": ".f90"}
-# What the suite's configuration puts into its files.
+# Values that the suite's configuration puts into its files.
 VALUES = {"F77_MPI_ADDRESS": "integer*8", "F77_MPI_OFFSET": "integer*8"}
 FLAGS = ["-w", "-fallow-argument-mismatch", "-fallow-invalid-boz", "-O1", "-fno-range-check", "-pthread"]
 
 
 class Layer:
-    """One of the three, with what all its programs are linked with."""
+    """One of the three Fortran layers, with the objects that all its programs need."""
 
     def __init__(self, mpi, name):
         self.mpi, self.name, self.suffix = mpi, name, LAYERS[name]
@@ -47,7 +47,7 @@ class Layer:
         return "" if done.returncode == 0 else done.stderr + done.stdout
 
     def prepare(self, folder):
-        """A copy of a folder in which the files of the suite's configuration are filled in."""
+        """Copies a folder, fills in the files of the suite's configuration, and returns the copy's path."""
         place = self.built / "programs" / folder.name
         shutil.copytree(folder, place, dirs_exist_ok=True)
         for path in place.glob("*.in"):
@@ -80,7 +80,7 @@ class Layer:
 
     @cached_property
     def helpers_in_c(self):
-        """What programs in C use, from the suite's other half."""
+        """Compiles the parts of the suite that programs in C use, and returns the objects."""
         objects = []
         for name in ("mtest.c", "mtest_common.c", "mtest_thread.c"):
             objects.append(self.built / f"{name}.o")
@@ -109,7 +109,7 @@ def run_folder(layer, folder, words, known):
             is_bad |= fails and label not in known
             print(f"  {label}: {why}{' (known)' if label in known else ''}", flush=True)
             continue
-        # What is known of a test in C (of errors before MPI-4) holds for the one in Fortran too.
+        # Known failures of a test in C (errors before MPI-4) apply to the test in Fortran too.
         in_c = f"{folder.name}/{test.name}".replace("spawn/connacc", "spawn/namepub")
         outcome, good = run(layer.mpi, program, in_c, test, 60)
         totals[0 if good else 1] += 1

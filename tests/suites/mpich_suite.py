@@ -21,11 +21,11 @@ from mpich import SUITE, built, compile_line, known_failures, prepare, read_list
 DIRS = """attr coll comm datatype errhan group info init io mpi_t part pt2pt rma spawn topo threads threads/comm threads/coll threads/init
 threads/mpi_t threads/part threads/pt2pt threads/rma threads/spawn errors/attr errors/coll errors/comm errors/datatype errors/group errors/io errors/pt2pt
 errors/rma errors/spawn errors/topo errors/faults""".split()
-# What no program may need to be run here.
+# Names of functions outside MPI. A program that uses one is skipped.
 FOREIGN = re.compile(r"MPIX_|QMPI_")
 
 
-# What random datatypes are made of, unless the suite's configuration says otherwise.
+# Base types of random datatypes, unless the suite's configuration names others.
 RANDOM_TYPES = ["MPI_INT", "MPI_INT:4+MPI_DOUBLE:8"]
 
 

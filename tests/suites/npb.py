@@ -20,7 +20,8 @@ HOME = ROOT / "build" / "public"
 POWERS, SQUARES, ANY = (1, 2, 4, 8), (1, 4, 9), tuple(range(1, 10))
 # Numbers of ranks that a kernel takes.
 KERNELS = {"bt": SQUARES, "sp": SQUARES, "lu": (1, 2, 4, 6, 8, 9), "cg": POWERS, "ft": POWERS, "is": POWERS, "mg": POWERS, "ep": ANY}
-# How BT writes its file: by collective calls, by one call a piece, in Fortran's own files.
+# The ways in which BT writes its file: by collective calls, by one call for each piece, or in Fortran's own
+# files.
 FILES = {"full": "mpi_io_full", "simple": "mpi_io_simple", "fortran": "fortran_io", "epio": "ep_io"}
 SETTINGS = """MPIFC = mpifort
 FLINK = mpifort

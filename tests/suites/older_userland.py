@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     return MPI_Finalize();
 }
 """
-# What a program sees of a system of its own; what is mounted goes with the namespace.
+# Commands that give a program a system of its own. Mounts disappear with the namespace.
 ENTER = """
 set -e
 mount --bind "$0" "$0"
@@ -45,7 +45,7 @@ exec chroot "$0" "$@"
 
 
 def registry():
-    """Where this system's own packages come from."""
+    """Returns the address of the registry from which this system gets its packages."""
     sites = subprocess.run(["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"], capture_output=True, text=True, check=True)
     return next(site for site in sites.stdout.split() if "security" not in site)
 
@@ -63,7 +63,7 @@ class Userland:
         (self.root / ".whole").touch()
 
     def run(self, *words):
-        """What a command prints in it; it must succeed."""
+        """Runs a command in the older system and returns its output. The command must succeed."""
         command = ["unshare", "--mount", "--pid", "--fork", "sh", "-c", ENTER, self.root, *words]
         clean = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8"}
         done = subprocess.run([str(word) for word in command], env=clean, capture_output=True, text=True, timeout=300)

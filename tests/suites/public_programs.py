@@ -52,7 +52,7 @@ def copied(folder, name):
 
 
 class Count:
-    """What has passed and failed."""
+    """Counts of programs that passed and failed."""
 
     def __init__(self):
         self.passed, self.failed = 0, 0
@@ -109,7 +109,8 @@ def netpipe(mpi, count):
     return "3.7.2"
 
 
-# What p4est's configure, which does not run without a Fortran compiler, would find here; the same for its library sc.
+# Features that p4est's configure would find here. It does not run without a Fortran compiler. The list also
+# serves its library sc.
 P4EST_HAS = """ENABLE_MPI ENABLE_MPITHREAD ENABLE_MPICOMMSHARED ENABLE_MPIWINSHARED ENABLE_MEMALIGN ENABLE_DEBUG ENABLE_BUILD_2D ENABLE_BUILD_3D
 HAVE_ANY_MEMALIGN HAVE_POSIX_MEMALIGN HAVE_ALIGNED_ALLOC HAVE_UNISTD_H HAVE_STRTOLL HAVE_TIME_H HAVE_SYS_TYPES_H HAVE_SYS_TIME_H HAVE_SIGNAL_H
 HAVE_ARPA_NET_H HAVE_NETINET_IN_H HAVE_FSYNC HAVE_ZLIB""".split()
@@ -139,7 +140,8 @@ def p4est(mpi, count):
 
 def numba(mpi, count):
     place = fetch("numba-mpi")
-    # It looks for a library named libmpi among those that are loaded, and takes mpi4py from where it was built for this one.
+    # The package looks for a library named libmpi among the loaded ones. It takes mpi4py from the folder
+    # where that was built for this library.
     shutil.copy(mpi.prefix / "lib" / "libmpi_abi.so.1", place / "libmpi.so.1")
     (place / "path").mkdir(exist_ok=True)
     link = place / "path" / "mpi4py"
@@ -175,7 +177,8 @@ print("right")
 
 
 def valgrind(mpi, count):
-    """Valgrind's wrappers of MPI, preloaded: each checks by the datatypes what a call reads, calls PMPI, and marks what it has written."""
+    """Runs Valgrind's wrappers of MPI, preloaded. Each wrapper checks the memory that a call reads, using the
+    datatypes, calls PMPI, and marks the memory that was written."""
     place = fetch("valgrind")
     wrappers = HOME / "built" / "libmpiwrap.so"
     wrappers.parent.mkdir(exist_ok=True)

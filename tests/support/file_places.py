@@ -1,4 +1,4 @@
-"""Where files of the tests lie, and hints that make ranks exchange data."""
+"""Directories for files of the tests, and hints that make ranks exchange data."""
 
 import tempfile
 from pathlib import Path

@@ -25,7 +25,8 @@ FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.M | re.S)
 
 @dataclass
 class Block:
-    """A fenced block of a page: its language, the words after that, its text, and the line that it begins at."""
+    """A fenced block of a page: its language, the words after that, its text, and the number of its first
+    line."""
 
     page: str
     line: int

@@ -1,4 +1,4 @@
-"""Compiles and runs MPI programs for the tests, with a limit of time and nothing left behind.
+"""Compiles and runs MPI programs for the tests, with a time limit, and leaves no process behind.
 
 The library under test is the staged Tutti; `--mpi mpich` runs the same tests on MPICH from build/peers,
 which shows that the programs are right. Tests of Tutti's own behaviour are then skipped.
@@ -31,7 +31,7 @@ def hang_up_as_usual():
 
 @dataclass
 class Outcome:
-    """What a run has left: status as a shell sees it, texts, seconds, and whether it had to be killed."""
+    """Result of a run: status as a shell sees it, texts, seconds, and whether it had to be killed."""
 
     status: int
     out: str
@@ -90,7 +90,8 @@ def end(mark):
 
 @contextlib.contextmanager
 def locked(path):
-    """Holds the lock file `path`: test processes that run at the same time prepare a shared file one after the other."""
+    """Holds the lock file `path`. Test processes that run at the same time prepare a shared file one after
+    the other."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "w", encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -144,11 +145,12 @@ class Job:
 
     @staticmethod
     def _so_far(file):
-        """The file's text, its position left alone: the job has the same one, and would write where it was moved to."""
+        """Returns the file's text without moving its position. The job shares the position and would
+        otherwise write elsewhere."""
         return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
     def _left(self, grace):
-        """What is there so many seconds after the launcher has ended."""
+        """Returns the processes that are left this many seconds after the launcher has ended."""
         limit = time.monotonic() + grace
         while (left := marked(self.mark)) and time.monotonic() < limit:
             time.sleep(0.02)
@@ -195,7 +197,7 @@ class Mpi:
         return [self.mpirun, *options, "-n", ranks, program, *arguments]
 
     def begin(self, ranks, program, *arguments, options=(), env=None, **more):
-        """A job that runs on."""
+        """Starts a job and returns it while it runs."""
         return Job(self.command(ranks, program, *arguments, options=options), {**self.env, **(env or {})}, **more)
 
     def run_words(self, words, env=None, seconds=120, **more):

@@ -35,14 +35,14 @@ class Testbed:
         self.hosts = [f"n{i}" for i in range(hosts)]
         self.program = ROOT / "build" / "stage" / "bin" / "tutti"
         shared = [word for folder in (ROOT, *share) for word in ("--share", folder)]
-        # It goes with this process, however that ends.
+        # The testbed ends with this process, for whatever reason that ends.
         self.act("up", "--with", os.getpid(), "--rate", rate, *shared, hosts)
         self.agent = Path("/run/tutti-testbed") / self.name / "agent"
 
     def act(self, action, *words, check=True):
         """`tutti testbed ACTION`, its output."""
         command = [str(word) for word in (self.program, "testbed", action, "--name", self.name, *words)]
-        # What runs on the hosts inherits the signals that are ignored here.
+        # Processes on the hosts inherit the signals that are ignored here.
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=hang_up_as_usual)
         assert done.returncode == 0 or not check, f"{' '.join(command)}: {done.stderr}"
         return done.stdout
@@ -52,12 +52,13 @@ class Testbed:
         return [self.program, "testbed", "exec", "--name", self.name, host, *command]
 
     def processes(self):
-        """What runs on the hosts: (host, number, name)."""
+        """Returns the processes on the hosts: (host, number, name)."""
         lines = [line.split(" ", 2) for line in self.act("ps").splitlines()]
         return [(host, int(pid), name) for host, pid, name in lines]
 
     def idle(self, besides=(), seconds=10):
-        """What still runs on the hosts after so many seconds; nothing, as a rule much sooner."""
+        """Waits until the hosts are idle, and returns the processes that still run after this many
+        seconds."""
         limit = time.monotonic() + seconds
         while left := [found for found in self.processes() if found[0] not in besides]:
             if time.monotonic() > limit:

@@ -1,4 +1,4 @@
-"""What tests of jobs as a whole share: the processes of ranks, and that nothing is left."""
+"""Helpers for tests of whole jobs: the processes of ranks, and checks that nothing is left."""
 
 import re
 import time

@@ -14,9 +14,9 @@ import time
 
 from harness import Job, by_age, marked
 
-# Who waits longer for what has to come has hung.
+# Limit of every wait, in seconds. A wait that takes longer counts as hung.
 PATIENCE = 180
-# What a checkpoint is refused for while a job begins.
+# Reasons for which a checkpoint is refused while a job begins.
 EARLY = "is no mpirun", "under way already", "is not started yet"
 
 
@@ -40,7 +40,7 @@ def checksum(text):
 
 
 def ends_right(outcome, expected):
-    """Whether a job has ended well, left nothing and said what it had to."""
+    """Returns true if a job has ended well, left nothing and printed the expected checksum."""
     return outcome.status == 0 and checksum(outcome.out) == expected and not outcome.left
 
 
@@ -61,9 +61,9 @@ def until(holds, what):
 
 
 def lasting(measure, rounds, seconds):
-    """As many rounds, of `rounds` or more, as last about `seconds` with this build on this machine, what they
-    give, and how long they took; `measure` says both of a number of rounds. Instants are drawn by it, nothing
-    more."""
+    """Finds a number of rounds, at least `rounds`, that lasts about `seconds` with this build on this
+    machine. Returns the number, the expected result and the time; `measure` returns the last two for a number
+    of rounds. The time only serves to draw instants."""
     for _ in range(16):
         expected, took = measure(rounds)
         if took >= seconds:
@@ -83,7 +83,7 @@ def keep(mpi, job, *options):
 
 
 def kept(ask, job):
-    """What asking came to, once the job was there."""
+    """Requests a checkpoint until the job is ready for one, and returns the last answer."""
     limit = time.monotonic() + PATIENCE
     while True:
         done = ask()

@@ -8,7 +8,7 @@ from keeping import Gate, checksum, lasting
 
 KINDS = ["eager", "longer", "longest", "unexpected", "modes", "collectives", "shapes", "windows", "threads",
          "partitioned", "cancelled", "exposed", "file", "all"]
-# Where a search for a number of rounds that lasts begins (`lasting`): a few tenths of a second each.
+# Number of rounds with which `lasting` begins its search: a few tenths of a second each.
 ROUNDS = {"eager": 150000, "longer": 1500, "longest": 200, "unexpected": 15000, "modes": 25000,
           "collectives": 6000, "shapes": 80000, "windows": 45000, "threads": 1600, "partitioned": 20000,
           "cancelled": 400000, "exposed": 20000, "file": 2000, "all": 200}
@@ -34,5 +34,5 @@ def reference(mpi, program, ranks, *arguments):
 
 
 def lasting_here(mpi, program, ranks, kind, seconds):
-    """As `lasting`, on this host."""
+    """Calls `lasting` for jobs on this host."""
     return lasting(lambda rounds: reference(mpi, program, ranks, rounds, kind), ROUNDS[kind], seconds)

@@ -51,5 +51,5 @@ def reference(cluster, program, arguments, env=None, ranks=8):
 
 
 def lasting_on(cluster, program, env=None, ranks=8):
-    """As `lasting`: a second of a job of these hosts with all kinds of communication."""
+    """Calls `lasting` for a job of a second on these hosts, with all kinds of communication."""
     return lasting(lambda rounds: reference(cluster, program, (rounds, "all"), env, ranks), 20, 1)

@@ -210,13 +210,14 @@ def build(compiler, source, program, *flags):
 
 
 def runs_alone(program, *arguments):
-    """What the sequential program prints, or nothing if a sanitizer stops it."""
+    """Returns the output of the sequential program, or None if a sanitizer stops it."""
     done = subprocess.run([program, *map(str, arguments)], input="0.75\n", capture_output=True, text=True, timeout=120, env={**os.environ, **ENV})
     return done.stdout if done.returncode == 0 else None
 
 
 def check(mpi, folder, seed, number):
-    """Draws program `number` and compares it: 'equal', 'alone' (rank 0 computed it alone), 'refused', or 'undefined' (no defined result)."""
+    """Draws program `number` and compares it. Returns 'equal', 'alone' (rank 0 computed it alone), 'refused',
+    or 'undefined' (no defined result)."""
     draw = random.Random(f"{seed} {number}")
     folder = Path(folder)
     source, target = folder / f"l{number}.c", folder / f"l{number}-mpi.c"

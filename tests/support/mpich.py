@@ -14,8 +14,8 @@ HAVE_USLEEP HAVE_LONG_DOUBLE HAVE_LONG_LONG HAVE_FLOAT__COMPLEX HAVE_DOUBLE__COM
 HAVE_INT16_T HAVE_INT32_T HAVE_INT64_T HAVE_UINT8_T HAVE_UINT16_T HAVE_UINT32_T HAVE_UINT64_T HAVE_MPI_WIN_CREATE HAVE_MPI_SPAWN
 USE_STRICT_MPI HAVE_MEMSET HAVE_MPI_INTEGER16
 HAVE_SYS_RESOURCE_H HAVE_STRINGS_H HAVE_MEMORY_H HAVE_SYS_STAT_H HAVE_SYS_TYPES_H HAVE_STRDUP""".split()
-# What counts on errors without an object going to the handler of MPI_COMM_WORLD, not to that of MPI_COMM_SELF
-# (MPI-4, section 9.3): there all begin with a handler that returns.
+# Tests that expect errors without an object at the handler of MPI_COMM_WORLD. Since MPI-4 (section 9.3) such
+# errors go to the handler of MPI_COMM_SELF. In these tests all handlers return from the start.
 BEFORE_MPI_4 = ("errors/", "attr/attrerrtype", "spawn/namepub")
 # Threads of these wait for one another in loops of their own, so that 25 of them take turns on two
 # processors: on every library.
@@ -37,7 +37,7 @@ class Test:
 
 
 def read_test(line):
-    """What a line of a list says, or nothing."""
+    """Returns the test that a line of a list describes, or None."""
     words = re.sub(r"@\w+@", "", line).split()
     if len(words) < 2 or line.startswith("#") or not words[1].isdigit():
         return None
@@ -71,7 +71,7 @@ def read_list(folder):
 
 
 def built(mpi):
-    """Where the programs of an ABI are."""
+    """Returns the folder of the programs that are built for an ABI."""
     return BUILT.with_name(f"{BUILT.name}-{mpi.abi}") if isinstance(mpi, Front) else BUILT
 
 
@@ -97,7 +97,7 @@ def configure(place, *more):
 
 
 def prepare(mpi):
-    """What all programs are linked with."""
+    """Builds the objects that all programs are linked with, and returns them."""
     place = built(mpi)
     configure(place)
     objects = []

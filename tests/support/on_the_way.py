@@ -6,7 +6,7 @@ import select
 import subprocess
 from pathlib import Path
 
-# Ports of a job's ranks, daemons and io-servers, and of the program that stands in between.
+# Ports of a job's ranks, daemons and io-servers, and the port of the proxy between them.
 PORTS = "42000-42099"
 BETWEEN = 42999
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hosts import Testbed
 
-# Where each host keeps what is its own: hosts have their own /tmp.
+# Folder of the files that each host keeps for itself. Hosts have their own /tmp.
 HOME = "/tmp/slurm"
 CONFIGURATION = """
 ClusterName=tutti
@@ -44,7 +44,8 @@ def refusal():
 
 
 class Slurm:
-    """Slurm on a testbed; `processors` a host are what it believes in. Gone with the testbed."""
+    """Slurm on a testbed. Slurm is configured for `processors` processors on each host. It ends with the
+    testbed."""
 
     def __init__(self, testbed: Testbed, folder: Path, processors=8):
         self.testbed = testbed

@@ -1,4 +1,4 @@
-"""Other starters than our mpirun: how each is called."""
+"""Starters other than our mpirun, and their command lines."""
 
 from dataclasses import dataclass, field
 
@@ -7,7 +7,7 @@ from peers import PEERS
 
 @dataclass
 class Starter:
-    """How a starter is called: `command`, then the program."""
+    """Command line of a starter: `command`, then the program."""
 
     name: str
     peer: str

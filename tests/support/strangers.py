@@ -1,4 +1,5 @@
-"""Two unprivileged users of this machine: A runs jobs and services, B is a stranger. Numbers without accounts."""
+"""Two unprivileged users of this machine: A runs jobs and services, B is a stranger. Both are numbers without
+accounts."""
 
 import contextlib
 import os

@@ -15,7 +15,7 @@ HANDLES = {
     "MPI_Group": ("group", "MPI_GROUP_NULL"), "MPI_Info": ("info", "MPI_INFO_NULL"), "MPI_Win": ("win", "MPI_WIN_NULL"),
     "MPI_Errhandler": ("MPI_ERRORS_RETURN", "MPI_ERRHANDLER_NULL"), "MPI_File": ("file", "MPI_FILE_NULL"),
     "MPI_Session": ("session", "MPI_SESSION_NULL"), "MPI_Message": ("MPI_MESSAGE_NULL", None), "MPI_Request": ("MPI_REQUEST_NULL", None)}
-# They end or change the process, wait for somebody, or start something.
+# Functions that end or change the process, wait for another process, or start something.
 LEFT_OUT = re.compile(r"MPI_(Init.*|Finalize|Abort|Session_finalize|Pcontrol|T_finalize|Recv|Recv_c|Probe|Mprobe|"
                       r"Comm_(accept|connect|join|spawn.*)|File_close)")
 ZEROS = ("root dest source rank tag sendtag recvtag target_rank local_leader remote_leader assert errorcode target_disp direction").split()
@@ -145,7 +145,7 @@ def allowed():
 
 
 def complaints(output):
-    """What the program has printed, less what is allowed."""
+    """Returns the lines that the program has printed, except the allowed ones."""
     good = ["status 0: " + pattern for pattern in allowed()]
     found = [line for line in output.splitlines() if line.startswith(("signal", "status"))]
     return [line for line in found if not any(fnmatch.fnmatchcase(line, pattern) for pattern in good)]

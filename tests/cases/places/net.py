@@ -53,7 +53,7 @@ def address(site, host):
 
 
 def filtered(*rules, hosts=None):
-    """These rules on some hosts, or all, from the start."""
+    """Applies the given packet filter rules on some hosts, or on all, from the start."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -135,7 +135,7 @@ def shut(site, _job):
     site.mishap()
 
 
-# What ranks whose first contact comes late do: see tests/programs/late_contact.c.
+# A program whose ranks make their first contact late: see tests/programs/late_contact.c.
 LATE = start("100000", "2", program="late_contact.c")
 LONG = start("20000", "4")
 

@@ -224,7 +224,8 @@ def empty_host_file(site):
 
 @contextlib.contextmanager
 def foreign_library(site):
-    """A program that insists on a library of another name and place (DT_RPATH), so that Tutti's front does not serve it."""
+    """A program that requires a library of another name and path (DT_RPATH), so that Tutti's front does not
+    serve it."""
     library, source, program = (site.file(name, "int main(void) { return 0; }\n") for name in ("libmpi.so.40", "program.c", "program"))
     subprocess.run(["cc", "-shared", "-fPIC", "-Wl,-soname,libmpi.so.40", "-o", library, source], check=True, timeout=60)
     subprocess.run(["cc", "-Wl,--no-as-needed", "-o", program, source, library, f"-Wl,--disable-new-dtags,-rpath,{site.folder}"], check=True, timeout=60)

@@ -25,7 +25,8 @@ from harness import Job, marked
 
 @dataclass(frozen=True)
 class Expect:
-    """What may come of a place: the right results, the end with a sentence that this regular expression finds, or one of these statuses."""
+    """Outcomes that are good at a place: the right results, an end with a sentence that matches this regular
+    expression, or one of these statuses."""
 
     right: bool = True
     sentence: str = ""
@@ -48,13 +49,15 @@ def right_or_told(sentence):
 
 
 def ends(*statuses):
-    """Whoever started it knows why it ended, and nothing need be said: what signals and broken pipes do."""
+    """Expects one of these statuses and no message, because the user caused the end: signals and broken
+    pipes."""
     return Expect(False, "", statuses)
 
 
 @dataclass
 class Start:
-    """How the job is started: [before] mpirun [placement] [options] -n RANKS [within] program [arguments]."""
+    """Command line of the job: [before] mpirun [placement] [options] -n RANKS [within] program
+    [arguments]."""
 
     ranks: int = 4
     program: str = "places.c"  # of tests/c, or a command that is found as it is (no .c)
@@ -88,7 +91,7 @@ class Place:
 
 
 class Site:
-    """Where a place is tried: this host, or the hosts of a testbed."""
+    """Environment in which a place is tried: this host, or the hosts of a testbed."""
 
     def __init__(self, mpi, place, folder, testbed=None, operations=1000):
         self.mpi, self.place, self.folder, self.testbed = mpi, place, folder, testbed
@@ -106,7 +109,7 @@ class Site:
         return path
 
     def mishap(self):
-        """It has happened: from now on seconds count."""
+        """Records that the mishap has happened. Seconds count from now."""
         self.since = time.monotonic()
 
     def command(self, host, *words):
@@ -171,7 +174,7 @@ def parent_of(pid):
 
 @dataclass
 class Row:
-    """What happened."""
+    """Result of one place: a row of the table."""
 
     place: Place
     what: str
@@ -182,7 +185,7 @@ class Row:
 
 
 def judge(place, outcome):
-    """What an outcome is: (what, whether it is good)."""
+    """Classifies an outcome and returns (text, whether it is good)."""
     said = [line for line in outcome.err.splitlines() if line.strip()]
     found = [line for line in said if place.expect.sentence and re.search(place.expect.sentence, line)]
     if outcome.timed_out:
@@ -225,7 +228,7 @@ def attempt(site):
 
 
 def remains(site, outcome):
-    """What is left behind: processes and files."""
+    """Returns the processes and files that the job has left behind."""
     left = [f"process {pid}" for pid in outcome.left]
     if site.testbed:
         left += [f"{name} on {host}" for host, _, name in site.testbed.idle(seconds=5)]

@@ -70,7 +70,7 @@ class Runner:
         return self.testbeds[place.hosts]
 
     def row(self, place):
-        """What happens there."""
+        """Runs the job of a place and returns its row."""
         folder = Path(tempfile.mkdtemp(dir=self.folder))
         folder.chmod(0o777)
         testbed = None

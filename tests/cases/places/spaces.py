@@ -16,17 +16,18 @@ BUILT = PROGRAMS / "filter"
 
 
 def nothing():
-    """As the launcher starts it."""
+    """Starts the rank as the launcher does, without a namespace of its own."""
     return []
 
 
 def user_namespace():
-    """Its own user namespace, as container run-times make it for users without rights."""
+    """Gives the rank its own user namespace, as container run-times do for users without rights."""
     return ["unshare", "--user", "--map-root-user"]
 
 
 def pid_namespace():
-    """Its own user and pid namespaces, and the addresses of all ranks equal: nothing but the proof tells ranks apart."""
+    """Gives the rank its own user and pid namespaces and the same addresses as all others. Only the proof of
+    identity tells ranks apart."""
     return ["unshare", "--user", "--map-root-user", "--pid", "--fork", "setarch", "--addr-no-randomize"]
 
 
@@ -49,7 +50,8 @@ def filtered_late(error="EPERM", calls="all", first=60):
 
 
 def ranks_under(*groups):
-    """The words after `mpirun` for groups of (ranks, words) that each run `program`: ranks need not be alike."""
+    """Returns the words after `mpirun` for groups of (ranks, words). Each group runs `program` in its own
+    environment."""
 
     def command(program, *arguments):
         parts = [["-n", ranks, *words, program, *arguments] for ranks, words in groups]
@@ -67,7 +69,7 @@ def refusal(words):
     return f"not permitted here: {tried.stderr.strip()}" if tried.returncode else None
 
 
-# What the random programs run in, by name: functions without arguments.
+# Environments for the random programs by name. Each value is a function without arguments.
 SETUPS = {
     "a user namespace per rank": user_namespace,
     "a pid namespace per rank": pid_namespace,

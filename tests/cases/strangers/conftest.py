@@ -1,4 +1,4 @@
-"""What all tests with two users need."""
+"""Fixtures of all tests with two users."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from strangers import A, B, folder_of, refusal
 
 @pytest.fixture
 def users(tutti):
-    """Two users; their sockets are gone before and after."""
+    """Skips unless two users are available, and removes their sockets before and after the test."""
     if why := refusal():
         pytest.skip(why)
     for user in (A, B):

@@ -1,4 +1,5 @@
-"""Checkpoints and strangers: nothing is written through what they have put there, and their images are not believed."""
+"""Checkpoints and other users: nothing is written through files that another user has put there, and images
+of another user are rejected."""
 
 import os
 import shutil
@@ -8,7 +9,7 @@ import pytest
 
 from strangers import A, B, PYTHON, begin_as, call_as
 
-# They share two users, and the place of netd.
+# These tests share the two users and netd's directory, so they do not run beside others.
 pytestmark = pytest.mark.alone
 
 HERE = Path(__file__).parent

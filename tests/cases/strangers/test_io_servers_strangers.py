@@ -12,7 +12,7 @@ import pytest
 from servers import TUTTI, Servers, place  # noqa: F401
 from strangers import A, B, PYTHON, as_user, await_socket, call_as, folder_of, is_private, sockets, stranger
 
-# They share two users, and the place of netd.
+# These tests share the two users and netd's directory, so they do not run beside others.
 pytestmark = pytest.mark.alone
 
 CONNECTIONS = """
@@ -84,7 +84,7 @@ def test_clients_without_a_proof_keep_nobody_out(servers, what):
 
 
 def test_a_server_rests_at_the_limit_of_descriptors(users, place):  # noqa: F811
-    """It does not spin, and goes on when there are descriptors again."""
+    """A server without free descriptors does not spin. It continues when there are descriptors again."""
     os.chmod(place, 0o711)
     os.chown(place, A, A)
 

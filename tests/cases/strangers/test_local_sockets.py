@@ -6,7 +6,7 @@ import pytest
 
 from strangers import A, B, LINGERING, await_socket, begin_as, call_as, folder_of, is_private, sockets, stranger
 
-# They share two users, and the place of netd.
+# These tests share the two users and netd's directory, so they do not run beside others.
 pytestmark = pytest.mark.alone
 
 # A rank with every kind of socket: a port, a published name; the job has io-servers and may be checkpointed.
@@ -43,7 +43,8 @@ def finish(job, folder):
 
 
 def listening():
-    """Addresses of local sockets that carry our name, as the system lists them: all users can read that list."""
+    """Returns the addresses of local sockets that carry Tutti's name, as the system lists them. All users can
+    read that list."""
     words = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()[1:]]
     return {line[7] for line in words if len(line) > 7 and "tutti" in line[7]}
 
@@ -91,7 +92,7 @@ def test_a_directory_that_a_stranger_made_first_is_not_used(users, tutti, folder
         finish(job, folder)
 
 
-# Listens under the abstract names of some sockets, says what it is told to.
+# A program that listens under the abstract names of some sockets and answers with the given bytes.
 TAKE = LINGERING + """
 answer = bytes.fromhex(sys.argv[1])
 import select

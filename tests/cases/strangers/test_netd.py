@@ -10,7 +10,7 @@ from daemons import Daemons
 from hosts import Cluster
 from strangers import A, B, LINGERING, PYTHON, as_user, stranger
 
-# They share two users, and the place of netd.
+# These tests share the two users and netd's directory, so they do not run beside others.
 pytestmark = pytest.mark.alone
 
 DIRECTORY = Path("/run/tutti-netd")
@@ -124,13 +124,15 @@ def test_memory_that_is_no_table_is_refused(cluster, no_service):
 
 
 def test_only_an_administrator_starts_netd(cluster, no_service):
-    """As setcap on the program would let any user try: he has no place to listen at."""
+    """A user who starts netd, as setcap on the program would permit, is refused: no directory to listen in
+    exists."""
     command = cluster.testbed.on("n0", *as_user(B, cluster.prefix / "bin" / "tutti", "netd"))
     refused = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=60)
     assert refused.returncode != 0 and "an administrator makes it" in refused.stderr, refused
 
 
-# What follows asks netd: `connect()`, `ask(connection, bytes, sockets)` is an answer and descriptors.
+# Functions for programs that talk to netd. `connect()` opens a connection; `ask(connection, bytes, sockets)`
+# returns an answer and descriptors.
 ASK = LINGERING + """
 boot = open("/proc/sys/kernel/random/boot_id").read()[:8]
 def connect(network=None):
@@ -153,7 +155,7 @@ def says(answer): return answer[0][5:].decode() if answer[0][:1] == b"\\1" else 
 
 
 def on_host(cluster, code, *arguments, user=B, before=()):
-    """What a program of a user prints on the first host."""
+    """Runs a program as a user on the first host and returns the lines that it prints."""
     words = cluster.testbed.on("n0", *before, *as_user(user, PYTHON, "-c", ASK + code, *arguments))
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

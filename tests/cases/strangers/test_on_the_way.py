@@ -10,8 +10,8 @@ from harness import ROOT
 from hosts import Cluster
 from on_the_way import PORTS, OnTheWay
 
-# What connections begin with: those of ranks, of daemons, and of the clients of io-servers (header and
-# message of a Hello).
+# First bytes of connections: of ranks, of daemons, and of the clients of io-servers (header and message of a
+# Hello).
 RANKS, DAEMONS, CLIENTS = b"tutti\x03", b"tutti-d", struct.pack("<IQ", 19, 0) + b"\0\3"
 # Beyond the greetings and the first exchanges.
 BEHIND = 20_000
@@ -78,7 +78,7 @@ def test_long_letters_are_protected_too(two, letters, way, protection):
 
 
 def test_behind_a_greeting_alone_nothing_is_noticed(two, letters, way):
-    """With `greeting` a change is not noticed, as the documents say. This shows that the proxy of these tests works."""
+    """Shows that the proxy of these tests works: with `greeting` a change goes unnoticed, as documented."""
     with way.changing(RANKS, "flip", BEHIND, TEXT.decode()):
         job = run(two, letters, "greeting")
         assert way.has_changed()

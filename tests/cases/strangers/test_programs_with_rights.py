@@ -1,4 +1,5 @@
-"""Programs with other rights than their caller's, and children of ranks: what they believe, and what they inherit."""
+"""Programs with other rights than their caller's, and children of ranks: which settings they trust, and what
+they inherit."""
 
 import os
 import shutil
@@ -9,7 +10,7 @@ import pytest
 
 from strangers import A, B, as_user, begin_as
 
-# They share two users, and the place of netd.
+# These tests share the two users and netd's directory, so they do not run beside others.
 pytestmark = pytest.mark.alone
 
 HERE = Path(__file__).parent
@@ -39,7 +40,7 @@ def test_a_set_user_id_program_believes_no_variable(set_user, tmp_path):
         refused = start(set_user, **{name: value})
         assert refused.returncode != 0 and name in refused.stderr and "other rights than its caller" in refused.stderr, refused
     assert not Path("/tmp/tutti-trace-of-a").exists()
-    # It is the rights that make the difference.
+    # Without the additional rights the same program starts, so the refusal is due to them.
     os.chmod(set_user, 0o755)
     assert start(set_user, TUTTI_EXPLAIN="1").returncode == 0
 
