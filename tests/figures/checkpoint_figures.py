@@ -94,8 +94,8 @@ def pause_of(mpi, folder, rounds, writing):
 
 
 def packing(mpi, folder, rounds):
-    """Measures the time of a packed set of a field of numbers, divided by that of an unpacked one, and the
-    pause."""
+    """Measures the size of a packed set of a field of numbers, divided by that of an unpacked one, and both
+    pauses."""
     program, found = mpi.compile("figures.c"), {}
     for _ in range(min(rounds, 3)):
         for packed in "never", "always":

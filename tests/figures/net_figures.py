@@ -68,7 +68,8 @@ def say(*words):
 
 
 def bytes_of(bench, size):
-    """Returns the bytes that the root and all hosts send in one broadcast, divided by its payload."""
+    """Returns a line with the bytes that the root and all hosts send in one broadcast, divided by its
+    payload."""
     sent = []
     for words in (("once", 8), ("once", size)):
         before = counters(bench.testbed, "tx")

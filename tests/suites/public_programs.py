@@ -140,8 +140,8 @@ def p4est(mpi, count):
 
 def numba(mpi, count):
     place = fetch("numba-mpi")
-    # The package looks for a library named libmpi among the loaded ones. It takes mpi4py from the folder
-    # where that was built for this library.
+    # numba-mpi looks for a library named libmpi among the loaded ones. It takes mpi4py from the folder where
+    # that was built for this library.
     shutil.copy(mpi.prefix / "lib" / "libmpi_abi.so.1", place / "libmpi.so.1")
     (place / "path").mkdir(exist_ok=True)
     link = place / "path" / "mpi4py"

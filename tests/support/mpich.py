@@ -97,7 +97,7 @@ def configure(place, *more):
 
 
 def prepare(mpi):
-    """Builds the objects that all programs are linked with, and returns them."""
+    """Configures the suite and builds the library (libmtest.a) that all programs are linked with."""
     place = built(mpi)
     configure(place)
     objects = []
