@@ -49,7 +49,7 @@ def test_names_that_only_the_agent_knows(cluster, agent, request, addresses):
 
 
 def test_an_own_name_that_leads_to_the_loopback(cluster, agent, second_address, tmp_path):
-    """As Debian writes it into /etc/hosts: 127.0.1.1 and another name than the host's."""
+    """Names the host as Debian does in /etc/hosts: 127.0.1.1 and a name other than the host's own."""
     program = cluster.compile("coll_reduce.c")
     names = tmp_path / "names"
     names.write_text("127.0.0.1 localhost\n127.0.1.1 far0.example\n")

@@ -27,7 +27,7 @@ def cached(tutti, tmp_path):
 
 
 def in_force(tutti, cache, **env):
-    """What `tutti info` says of the costs."""
+    """Returns the line of `tutti info` that describes the costs in force."""
     info = subprocess.run([tutti.prefix / "bin" / "tutti", "info"], text=True, capture_output=True, check=True,
                           env={**tutti.env, "XDG_CACHE_HOME": str(cache), **env})
     return info.stdout.split(LINE)[1].splitlines()[0].strip()

@@ -143,7 +143,8 @@ def test_a_program_asks_for_it_itself(mpi, place, gate, word):
 
 
 def test_a_program_that_cannot_be_kept_is_told(mpi, place, gate):
-    """Without mpirun there is nobody to keep it; without a directory mpirun says so, and it runs on."""
+    """A request for a checkpoint fails without mpirun. With mpirun but without a directory, mpirun reports
+    this and the program continues."""
     program = mpi.compile("asks.c")
     alone = subprocess.run([program, "now"], capture_output=True, text=True, env=mpi.env, timeout=PATIENCE)
     assert alone.returncode != 0 and "ask(word) == MPI_SUCCESS" in alone.stderr, alone
@@ -340,7 +341,8 @@ def test_python_with_threads_and_numpy(mpi, place, gate, tmp_path):
 
 
 def test_a_thread_that_holds_the_lock_of_the_loader_goes_on(mpi, place, gate):
-    """As any may that loads a library; the lock knows it by its number, which is another one afterwards."""
+    """Any thread that loads a library holds the loader's lock. The lock stores the number of the thread,
+    which differs after a restart."""
     job = mpi.begin(1, mpi.compile("loader_lock.c"), gate.path)
     assert job.until(lambda out, err: "holds it" in out, PATIENCE), job.errors()
     keep_and_stop(mpi, job, place)
@@ -384,7 +386,7 @@ def test_files_are_cut_back(mpi, place, gate, tmp_path):
     assert file.read_text() == "".join(f"{line}\n" for line in range(lines())) and lines() > 100
 
 
-# What a program does that cannot be kept, until the gate is open.
+# Programs that no checkpoint can save until the gate is open.
 UNKEPT = {
     "a process of its own": "import subprocess\np = subprocess.Popen(['sleep', '1000'])",
     "a socket of its own": "import socket\ns = socket.socket()",

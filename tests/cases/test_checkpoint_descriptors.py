@@ -12,7 +12,7 @@ from keeping_here import gate, place  # noqa: F401 (fixtures)
 
 PAGE = ROOT / "docs" / "guide" / "src" / "checkpoint.md"
 
-# What every program begins with, and how it waits.
+# Beginning of every program, with the functions by which it waits.
 BEGIN = """
 import ctypes, fcntl, mmap, os, select, signal, socket, struct, sys, tempfile, time
 libc = ctypes.CDLL(None, use_errno=True)

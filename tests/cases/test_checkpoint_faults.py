@@ -56,7 +56,8 @@ def until_stopped(cluster):
 
 
 def kill(cluster, job, victim):
-    """Who was killed: nobody where a restart has not made the ranks of that host yet."""
+    """Kills a victim and returns the numbers of its processes. The list is empty where a restart has not yet
+    created the ranks of that host."""
     if victim == "supervisor":
         pids = [mpirun_of(job)]
     elif victim == "host":

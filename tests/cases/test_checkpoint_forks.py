@@ -71,7 +71,7 @@ def begin_and_stop(mpi, place, gate, step):  # noqa: F811
     options = ["--checkpoint-dir", place, "--checkpoint-on", "USR2"]
     job = mpi.begin(2, mpi.compile("advised.c"), gate.path, options=options, env=env)
     assert job.until(lambda out, err: "ready" in out, PATIENCE), job.errors()
-    # What it starts has its name until it is another program.
+    # A process that the daemon starts keeps the daemon's name until it runs another program.
     node = until(lambda: by_age(named(job, "tutti-node")), "there is no daemon")[0]
 
     while state(node) != "T":
@@ -132,7 +132,7 @@ def test_a_copy_that_is_killed_costs_the_checkpoint_alone(mpi, place, gate):  # 
     job, node = begin_and_stop(mpi, place, gate, "thaw:before")
     os.kill(named(job, "tutti-keeper")[0], signal.SIGKILL)
     os.kill(node, signal.SIGCONT)
-    # It may have been written before.
+    # The checkpoint may have been written before the kill.
     is_over = lambda out, err: "checkpoint 1 is whole" in err or "no checkpoint" in err
     assert job.until(is_over, PATIENCE), job.errors()
     gate.open()

@@ -191,7 +191,7 @@ print("sum", total, flush=True)
 
 
 def test_the_input_of_a_rank_on_another_host_is_continued(beds, place, shared):
-    """What mpirun has read ahead and the rank has not is read again."""
+    """Input that mpirun has read ahead and the rank has not yet read is read again."""
     cluster, last = Cluster(beds[0].name, beds[0].testbed, 1), 100000
     gate, program, file = Gate(shared / f"gate-{time.time_ns()}"), shared / "sums.py", shared / "numbers"
     program.write_text(SUMS)

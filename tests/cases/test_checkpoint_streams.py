@@ -60,7 +60,8 @@ def test_a_slow_reader_gets_all_of_a_job_that_has_ended(mpi):
 
 
 def test_output_is_neither_lost_nor_repeated(mpi, place):
-    """What was printed before a checkpoint with which the job ends comes from the job, the rest from its restart."""
+    """Output before a checkpoint that ends the job comes from the job, and the remaining output from its
+    restart."""
     chance = instants("output")
     program = mpi.compile("prints.c")
     expected = mpi.run(2, program, LINES).out.encode()
@@ -125,7 +126,7 @@ def test_a_file_is_continued_where_the_job_has_read_it_to(mpi, place, gate, numb
     with file.open() as stdin:
         outcome = restart(mpi, place, job, stdin=stdin).wait(PATIENCE)
     assert outcome.status == 0 and expected in outcome.out, outcome
-    # What is left of it, if that is said.
+    # The remaining input, once mpirun has reported the position of the input.
     with file.open() as stdin:
         record = restart(mpi, place, job).wait(PATIENCE)
         assert record.status == 2 and "bytes of its standard input" in record.err, record

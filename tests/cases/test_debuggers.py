@@ -22,7 +22,8 @@ def may_trace():
 
 @needs_gdb
 def test_a_parallel_debugger_finds_the_ranks(tutti):
-    """As such a debugger does: it starts mpirun, says that it is there, stops where all ranks are known, and reads the table."""
+    """Acts as such a debugger: starts mpirun, announces itself, stops where all ranks are known, and reads
+    the table."""
     if not may_trace():
         pytest.skip("gdb cannot run programs here")
     table = [f"printf \"entry %s %s %d\\n\", ((char **)*(long *)&MPIR_proctable)[{3 * at}], "

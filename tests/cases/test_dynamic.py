@@ -109,7 +109,7 @@ def test_the_end_of_a_connected_job_ends_the_other(tutti):
 
 
 def test_the_end_of_a_job_on_other_hosts_ends_the_other(tutti, hosts):
-    """Which have met at a port; a rank that only waits hears nothing of it from the network."""
+    """The two jobs have met at a port. A rank that only waits does not learn of the end from the network."""
     cluster, service = Cluster(tutti.name, hosts(2), 1), uuid.uuid4().hex
     program = cluster.compile("ports.c")
     check_the_end_of_both([cluster.begin(2, program, how, service) for how in ("victim", "killer")])

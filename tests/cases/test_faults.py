@@ -1,4 +1,5 @@
-"""What ends a job on several hosts, and what does not: lost hosts and launchers, cables cut for a moment and for good."""
+"""Faults that end a job on several hosts, and faults that do not: lost hosts and launchers, cables cut for a
+moment and for good."""
 
 import os
 import signal

@@ -1,4 +1,5 @@
-"""What goes wrong between hosts while MPI ranks wait or talk: the job ends within seconds, with one message, and nothing is left anywhere."""
+"""Faults between hosts while MPI ranks wait or communicate: the job ends within seconds, with one message,
+and nothing is left anywhere."""
 
 import os
 import re
@@ -16,9 +17,9 @@ from harness import by_age, check
 from hosts import Cluster
 from jobs import pids
 
-# What is not a fault of a host takes so long at most; a silent one is waited for a little.
+# Longest time of the end, in seconds, unless a host is silent. A silent host is waited for a little longer.
 SOON = 20
-# What falls silent without a word is lost after 5 s here, not after 30.
+# A peer that falls silent without a message is lost after 5 s here, not after 30.
 SILENCE = {"TUTTI_SILENCE_MS": "5000"}
 
 
@@ -30,7 +31,7 @@ def four(tutti, hosts):
     for host in cluster.testbed.hosts:
         cluster.testbed.act("join", host)
         cluster.testbed.act("loss", host, 0)
-    # What a failed test leaves must not fail the next ones.
+    # Kills the processes that a failed test leaves, so that the next tests do not fail too.
     for _, pid, _ in cluster.testbed.idle(seconds=0):
         try:
             os.kill(pid, signal.SIGKILL)
@@ -54,7 +55,7 @@ def ended(cluster, outcome, besides=()):
 
 
 def told(outcome, *parts):
-    """There is one message of the launcher, and it says this."""
+    """Checks that the launcher has printed exactly one message, and that it contains these parts."""
     lines = [line for line in outcome.err.splitlines() if line.startswith("mpirun:")]
     assert len(lines) == 1 and all(part in lines[0] for part in parts), str(outcome)
 
@@ -95,7 +96,7 @@ def test_a_killed_daemon(four, job, which):
 
 def test_a_killed_mpirun(four, job):
     running = waiting(four, job)
-    # Whatever of it is on the first host but the agents, all at once.
+    # All processes of the launcher on the first host except the agents are killed at once.
     for pid in launchers(four.testbed, "n0"):
         os.kill(pid, signal.SIGKILL)
     ended(four, running.wait(SOON))
@@ -239,7 +240,8 @@ def test_it_listens_only_where_it_must(four, job):
 
 
 def test_a_wrong_secret(four, job):
-    """Who starts a daemon with the same words but another secret gets no job, and the job does not notice."""
+    """A daemon that is started with the same words but another secret gets no job, and the job is not
+    disturbed."""
     running = waiting(four, job)
     daemon = launchers(four.testbed, "n1")[-1]
     words = [word.decode() for word in Path(f"/proc/{daemon}/cmdline").read_bytes().split(b"\0")[:-1]]
@@ -257,7 +259,7 @@ def test_a_wrong_secret(four, job):
 
 @pytest.mark.alone
 def test_no_environment_shows_the_secret(four, job):
-    """What a daemon and a rank of another host show of themselves holds no long number."""
+    """No long number appears in the environment and command line of a daemon and a rank of another host."""
     running = waiting(four, job)
     found = [pid for host, pid, _ in four.testbed.processes() if host == "n1"]
     assert len(found) >= 3

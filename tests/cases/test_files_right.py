@@ -18,7 +18,7 @@ OPERATIONS = int(os.environ.get("OPERATIONS", 400))
 SEED = int(os.environ.get("SEED", time.time_ns() % 10**9))
 SECONDS = 120 + (PIECES + OPERATIONS) // 100
 
-# Where random operations go: words of the program, options of mpirun, environment.
+# Paths of random operations: words of the program, options of mpirun, environment.
 SERVERS = ["--io-servers", 3, "--io-root"]
 DRIVERS = {
     "file system": ([], [], {}),

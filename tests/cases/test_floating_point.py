@@ -12,7 +12,7 @@ import pytest
 from harness import BUILT, ROOT, SOURCES, check
 from hosts import Cluster
 
-# Where the library computes besides in the usual selection.
+# Settings under which the library computes more than in the usual selection.
 SETTINGS = {
     "usual": {},
     "explained": {"TUTTI_EXPLAIN": "1", "TUTTI_COUNTERS": "1"},
@@ -105,7 +105,7 @@ def test_no_other_code_computes(tutti):
     if all(chain.startswith("??") for chain in chains):
         pytest.skip("the library was built without the names of its files")
     assert len(chains) == len(places) > 1000
-    # What is Rust's own library alone is called by others.
+    # Places that lie in Rust's own library alone are called by others.
     own = {chain: OWN_FILE.findall(chain) for chain in chains}
     others = {chain for chain, files in own.items() if files and not any(map(may_compute, files))}
     assert not others, "\n\n".join(sorted(others))

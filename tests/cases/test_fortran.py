@@ -50,7 +50,7 @@ def test_wrapper_shows_what_it_does(tutti):
 
 
 def test_every_interface_has_its_subroutine(tutti):
-    """What mpi_f08 declares, the layer of the standard ABI has."""
+    """The layer of the standard ABI has every subroutine that mpi_f08 declares."""
     listed = subprocess.run(["nm", "-D", tutti.prefix / "lib" / "libmpifort_abi.so.1"], capture_output=True, text=True, check=True).stdout
     names = {line.split()[-1] for line in listed.splitlines()}
     folder = ROOT / "crates" / "fronts" / "fortran"

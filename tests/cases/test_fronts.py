@@ -8,7 +8,7 @@ import pytest
 from harness import ROOT, Front
 from keeping import PATIENCE, Gate, checksum, ends_right, keep_and_stop, restart
 
-# What each ABI has the constants and functions for.
+# Programs for which an ABI has the constants and functions.
 COMMON = ["p2p_modes", "p2p_match", "coll_move", "coll_reduce", "coll_ops", "coll_many",
           "types", "types_p2p", "comms", "objects", "threads", "threads_mix", "small", "alloc_mem", "topology", "coll_inter",
           "rma_ops", "rma_locks", "rma_random", "partitioned", "disconnect", "half", "user_operators"]

@@ -13,7 +13,7 @@ from hosts import Testbed, refusal
 COMMANDS = ROOT / "tests" / "support" / "guide_commands"
 # Pages that explain words and name programs.
 WITHOUT_COMMANDS = {"programs", "glossary"}
-# What `make public` has built: a file that is there then, and where programs find the rest.
+# Results of `make public`: a file that exists once it has run, and the place where programs find the rest.
 PUBLIC = ROOT / "build" / "public"
 BUILT = {
     "hdf5": (PUBLIC / "hdf5-built" / "installed" / "include" / "hdf5.h", PUBLIC / "hdf5-built" / "installed"),

@@ -8,7 +8,7 @@ from harness import ROOT, check
 from hosts import Cluster
 from programs import PROGRAMS
 
-# How ranks on different hosts reach each other.
+# Connection settings for ranks on different hosts.
 WAYS = {
     "datagrams": {"TUTTI_CONNECTIONS": "never"},
     "connected at once": {"TUTTI_CONNECTIONS": "static"},
@@ -74,7 +74,8 @@ def test_a_target_on_another_host_need_not_call_mpi(four, ranks):
 
 @pytest.mark.parametrize("call", ["send", "barrier", "bcast", "allreduce"])
 def test_what_was_sent_leaves_with_the_call(eight, tmp_path, call):
-    """Who waits for others outside of MPI owes them nothing: not even where their addresses came late."""
+    """A rank that waits for others outside of MPI owes them no message, not even where their addresses came
+    late."""
     check(eight.run(32, eight.compile("outside.c"), tmp_path, call, seconds=100))
     nothing_left(eight)
 
@@ -244,7 +245,7 @@ def test_asp(four, tmp_path):
 @pytest.mark.across
 @pytest.mark.parametrize("pattern", ["ep", "cg", "mg", "lu", "is", "sp", "bt"])
 def test_patterns(eight, pattern):
-    """Who talks to whom in the NAS kernels, on 16 ranks."""
+    """Runs the communication patterns of the NAS kernels on 16 ranks."""
     program = eight.compile(ROOT / "crates" / "tools" / "bench" / "patterns.c")
     outcome = eight.run(16, program, pattern, 2)
     assert outcome.status == 0 and f"pattern name={pattern} ranks=16" in outcome.out, str(outcome)

@@ -1,4 +1,4 @@
-"""What is installed: compiler wrappers, header, library, and programs built by others."""
+"""Installed files: compiler wrappers, header, library, and programs built by others."""
 
 import shutil
 import subprocess

@@ -96,7 +96,7 @@ def test_no_hidden_file_outlives_a_killed_rank(tutti, place):  # noqa: F811
     assert [path.name for path in place.iterdir()] == ["grid"]
 
 
-# What a server asks of the system when it writes a manifest, in order: it is killed as it asks.
+# System calls of a server that writes a manifest, in order. The server is killed at the call.
 STEPS = [("write", 1, True), ("fsync", 1, True), ("renameat2", 1, True), ("fsync", 2, False)]
 
 
@@ -127,7 +127,7 @@ def test_a_manifest_is_there_whole_or_not_at_all(place, call, number, missing): 
         assert (files.get("grid", "-") == "-") == missing, files
         servers.io("cp", "tutti:before", place / "back")
         assert (place / "back").read_bytes() == source.read_bytes()
-        # It is made as if nothing had been, and nothing of the first attempt stays.
+        # The file is created anew, and nothing of the first attempt remains.
         servers.io("cp", source, "tutti:grid")
         servers.io("cp", "tutti:grid", place / "back")
         assert (place / "back").read_bytes() == source.read_bytes()
@@ -136,7 +136,8 @@ def test_a_manifest_is_there_whole_or_not_at_all(place, call, number, missing): 
 
 
 def test_hosts_of_servers_are_killed(tutti, hosts, capsys):
-    """A host that says nothing any more is an error that names its server, and the job on other hosts goes on."""
+    """A host that falls silent causes an error that names its server, and the job on other hosts
+    continues."""
     chance = random.Random(SEED)
     testbed = hosts(3)
     cluster = Cluster(tutti.name, testbed, 2)

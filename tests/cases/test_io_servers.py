@@ -64,7 +64,8 @@ def test_servers_die_and_come_back(tutti, place, near):
             if word in ("kill", "swap"):
                 servers.kill("one")
             if word == "swap":
-                # As after a crash of its host: another directory, as far as anybody can tell.
+                # Simulates a crash of the server's host: the server finds a directory that seems to be
+                # another one.
                 (servers.root("one") / "server.tutti").unlink()
             if word in ("again", "swap"):
                 servers.start("one")

@@ -1,4 +1,4 @@
-"""How jobs start, behave and end: the launcher from the outside."""
+"""Start, behaviour and end of jobs: the launcher from the outside."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from jobs import gone, pids, waiting
 
 
 def traces():
-    """Whatever a job could leave in the file system."""
+    """Returns the files that a job could leave behind."""
     places = [Path("/dev/shm"), Path("/tmp")]
     return {path for place in places for path in place.iterdir() if "tutti" in path.name.lower()}
 

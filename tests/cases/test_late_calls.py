@@ -1,4 +1,4 @@
-"""What static destructors call after MPI_Finalize, decided as Open MPI and MPICH do."""
+"""Calls of static destructors after MPI_Finalize: allowed and refused as by Open MPI and MPICH."""
 
 import pytest
 

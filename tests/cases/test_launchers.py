@@ -1,5 +1,5 @@
-"""Command lines written for MPICH, Open MPI and Intel MPI: every row of spec/launchers.tsv and spec/parameters.tsv
-is run, and what those do that have a meaning here is looked at."""
+"""Command lines written for MPICH, Open MPI and Intel MPI. Runs every row of spec/launchers.tsv and
+spec/parameters.tsv, and checks the effect of those that have a meaning here."""
 
 import os
 import subprocess
@@ -55,7 +55,7 @@ def test_every_option(tutti, folder):
             values = [] if row["try"].startswith("=") else row["try"].replace("/tmp/tutti-launchers", str(folder)).split()
             if name in quiet:
                 continue
-            # What a configuration holds is the program; its options stand in the line.
+            # A configuration contains the program, and the line holds its options.
             program = [] if "configuration" in values else ["sh", "-c", "echo began"]
             count = ["-n", "2"] if "ppr" not in row["to"] and "--ppn" not in row["to"] else []
             outcome(tutti, folder, row["verdict"], row["to"], [*count, f"-{name}", *values, *program])

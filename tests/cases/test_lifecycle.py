@@ -62,7 +62,7 @@ def test_inherited_signals_do_not_keep_a_job(tutti, change, program):
 
 
 def test_ranks_can_wait_for_children_whatever_mpirun_inherits(tutti):
-    """A program that ignores SIGCHLD finds no child to wait for."""
+    """A program that ignores SIGCHLD cannot wait for its children."""
     code = "import subprocess, sys; sys.exit(subprocess.run(['sh', '-c', 'exit 5']).returncode)"
     words = [tutti.mpirun, "-n", 1, sys.executable, "-c", code]
     outcome = Job(changed(words, [signal.SIGCHLD], []), tutti.env).wait(60)
@@ -76,7 +76,7 @@ def test_daemons_of_other_hosts_hear_of_their_ranks(two):
     assert not two.testbed.idle()
 
 
-# What a rank runs, and how many programs of it say that they were there.
+# Commands of a rank, and the number of its programs that must report.
 CHAINS = {
     "twice": ("{0} a; {0} b", 2),
     "three": ("{0} a && {0} b && {0} c", 3),
@@ -150,7 +150,7 @@ def test_the_report_names_the_operation(tutti, operation):
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_rank_that_others_wait_for_is_named(tutti, operation):
-    """It ends with status 0, so that nobody but the others can tell that something is wrong."""
+    """The rank ends with status 0, so that only the other ranks can notice that something is wrong."""
     # Of three, those that wait for any rank wait for each other too.
     outcome = tutti.run(2 if operation == "any" else 3, tutti.compile("leaves.c"), 0, operation, seconds=60)
     assert outcome.status not in (0, 124) and not outcome.timed_out and not outcome.left, str(outcome)
@@ -205,7 +205,7 @@ def test_ranks_that_finalize_late_are_waited_for(tutti):
     assert outcome.status == 0 and outcome.out.count("ends") == 3 and not outcome.left, str(outcome)
 
 
-# What the others do while rank 1 of a Python program has an exception.
+# Operations of the other ranks while rank 1 of a Python program raises an exception.
 WAITS = {
     "barrier": "c.Barrier()",
     "recv": "c.recv(source=1)",

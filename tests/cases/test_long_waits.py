@@ -1,4 +1,4 @@
-"""Who waits long takes hardly any processor time, whatever it waits for and on however many hosts."""
+"""Long waits take hardly any processor time, for every kind of wait and every number of hosts."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a user is told when his program crashes, hangs, leaves something behind."""
+"""Messages to a user whose program crashes, hangs or leaves something unfinished."""
 
 import signal
 

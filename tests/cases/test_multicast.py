@@ -16,7 +16,7 @@ GROUPS = "ip daddr 239.0.0.0/8"
 TABLE = "multicast"
 ALGORITHMS = "bcast=multicast,barrier=multicast,allreduce=multicast,allgather=multicast"
 FORCED = {"TUTTI_MULTICAST": "on", "TUTTI_ALGORITHM": ALGORITHMS, "TUTTI_COUNTERS": "1"}
-# How many random operations a test does; more by hand: TUTTI_TEST_BROADCASTS=10000.
+# Number of random operations of a test. TUTTI_TEST_BROADCASTS=10000 sets more by hand.
 MANY = int(os.environ.get("TUTTI_TEST_BROADCASTS", "0"))
 
 
@@ -42,7 +42,7 @@ def rules(four):
 
 
 def counted(job, name):
-    """What all ranks counted of multicast by this name."""
+    """Returns the sum over all ranks of the multicast counter of this name."""
     lines = re.findall(r"rank \d+: multicast (.*)", job.err)
     return sum(int(value) for line in lines for value in re.findall(rf"\b{name}=(\d+)", line))
 
@@ -118,13 +118,15 @@ def test_multicast_dies_in_the_middle(four, rules):
 
 
 def test_no_room_for_messages(four):
-    """What nobody waits for yet is left; in the end it comes as ordinary messages."""
+    """Messages that no rank waits for yet are dropped if there is no room. In the end they come as ordinary
+    messages."""
     run(four, 7, 60, 100000, 2000, env={"TUTTI_UNEXPECTED_BYTES": "4096"})
 
 
 @pytest.mark.parametrize("filter", ["", f"{GROUPS} drop"], ids=["there", "not there"])
 def test_members_agree_whatever_each_can_repeat(four, rules, filter):
-    """Nobody has asked for multicast: it is found out when it pays, at the same operation everywhere."""
+    """The program does not ask for multicast. The ranks find out whether it pays, at the same operation
+    everywhere."""
     rules(filter)
     program = four.compile("multicast_counts.c")
     job = four.run(8, program, 300, env={"TUTTI_COUNTERS": "1"}, seconds=100)

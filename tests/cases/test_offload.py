@@ -91,7 +91,7 @@ def test_a_barrier_ends_beside_stopped_ranks(netd, ranks):
 
 
 def test_persistent_operations_go_by_the_kernel(netd):
-    """Those that are stopped once they have started it do not keep the others."""
+    """Ranks that are stopped after they have started the operation do not hold up the others."""
     cluster, _ = netd(4)
     check(cluster.run(4, cluster.compile("offloaded.c"), "persistent", env=DEMANDED))
 

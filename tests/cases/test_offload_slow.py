@@ -1,4 +1,4 @@
-"""Where TUTTI_OFFLOAD=on demands the kernel, a daemon that is slow is waited for, and a line says so."""
+"""A slow daemon is waited for where TUTTI_OFFLOAD=on requires the kernel, and a line reports the wait."""
 
 import subprocess
 

@@ -54,7 +54,8 @@ def test_random_loops_are_equal_bit_by_bit_or_refused(mpi, tmp_path):
 
 
 def parallel(mpi, folder, name, text, ranks, *arguments, stdin=None, flags=()):
-    """What a program prints sequentially and on ranks, and the standard error of those."""
+    """Returns the output of a program run sequentially and run on ranks, and the standard error of the
+    latter."""
     source, target = folder / f"{name}.c", folder / f"{name}-mpi.c"
     source.write_text(text)
     build("cc", source, folder / name)
@@ -221,7 +222,8 @@ def test_threads_inside_of_ranks_compute_the_same(mpi, tmp_path):
 
 
 def measured(mpi, program, *arguments):
-    """What a measured program has printed: its first line, seconds and share by name, the way that was kept."""
+    """Returns the output of a measured program: its first line, seconds and share by name, and the variant
+    that was kept."""
     got = mpi.run(2, program, *arguments, env={"OVERLAP_SPAN": "4"})
     assert got.status == 0, got
     table = {name: float(value) for name, value in re.findall(r"^(T_comp|T_comm|T_exec|ROR) +(-?[0-9.]+) [s%]$", got.err, re.M)}
@@ -244,7 +246,7 @@ def test_a_measured_program_prints_its_table(mpi, tmp_path):
 
 
 def test_a_waiting_program_waits_where_the_other_one_computes(tmp_path):
-    """What --no-overlap leaves out: tests, and sends that are not waited for at once."""
+    """Tests and sends that are not waited for at once are left out by --no-overlap."""
     source = SOURCES / "overlap" / "jacobi-1d.c"
     texts = []
     for more in ([], ["--no-overlap"]):

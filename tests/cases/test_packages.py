@@ -157,7 +157,7 @@ def test_debian(tutti, source):
 
 
 def test_recipes_are_well_formed():
-    """What cannot be run here can be read; and names files that are there."""
+    """Recipes that cannot be run here are at least read, and must name existing files."""
     recipe = (PACKAGING / "spack" / "tutti" / "package.py").read_text()
     ast.parse(recipe)
     assert {"scripts/install.sh", "scripts/fortran.sh"} <= set(re.findall(r'"(scripts/\S+?)"', recipe))
@@ -170,7 +170,7 @@ def test_recipes_are_well_formed():
 
 
 def test_the_composite_action(tutti, tmp_path):
-    """Its script, as a runner calls it, with a wheel."""
+    """Runs the action's script as a runner does, with a wheel."""
     action = (PACKAGING / "github" / "setup-tutti" / "action.yml").read_text()
     script = "\n".join(line[8:] for line in action.split("run: |\n", 1)[1].splitlines())
     wheel = packed(tutti)

@@ -13,7 +13,7 @@ LIGHT = [place for place in places() if place.light]
 
 @pytest.fixture(scope="module")
 def runner(tutti):
-    """What tries places, with the testbeds that they share."""
+    """The runner that tries places, with the testbeds that they share."""
     runner = Runner(tutti)
     yield runner
     runner.close()

@@ -1,4 +1,5 @@
-"""What is made and freed again and again: nothing of it stays, and its numbers come again."""
+"""Objects that are created and freed again and again: nothing of them remains, and their numbers are
+reused."""
 
 import os
 

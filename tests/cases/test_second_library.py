@@ -67,7 +67,7 @@ def test_fronts_answer_to_every_name(tutti, loader, name, abi):
 
 
 def test_a_name_without_version_is_of_the_abi_that_the_system_has(tutti, loader, tmp_path):
-    """Where a program would get MPICH's library, it gets Tutti's of that ABI."""
+    """A program that would get MPICH's library gets Tutti's of that ABI."""
     library(tmp_path, "libmpi.so", "libmpi.so.12")
     outcome = tutti.run(2, loader, "libmpi.so", env={"LD_LIBRARY_PATH": str(tmp_path)})
     assert outcome.status == 0 and outcome.out.split() == ["mpich", "2"] * 2, outcome

@@ -76,7 +76,7 @@ def test_a_rank_that_leaves_early_ends_the_job(srun, job):
 
 
 def test_no_guardian_stays(srun, cluster, job):
-    """Who watches the ranks ends with them, and the program sees no child."""
+    """The guardian of the ranks ends with them, and the program sees no child."""
     outcome = srun("-N2 -n4 --ntasks-per-node=2", job, "children")
     gone(outcome)
     assert outcome.status == 0 and outcome.out.split() == ["none"] * 4, str(outcome)
@@ -119,7 +119,8 @@ def test_mpirun_in_an_allocation_ends_as_elsewhere(allocated):
 
 
 def test_a_signal_before_the_limit_ends_in_a_checkpoint(cluster, mpi, tutti, tmp_path_factory):
-    """As sbatch sends it with --signal=B:USR2@SECONDS; another allocation goes on from it, on other hosts."""
+    """The signal comes as sbatch sends it with --signal=B:USR2@SECONDS. Another allocation continues the job
+    on other hosts."""
     program, ranks, rounds = mpi.compile("kept.c"), 4, 20
     expected = mpi.run(ranks, program, rounds, "all").out.split()[-1]
     folder = tmp_path_factory.mktemp("sets")

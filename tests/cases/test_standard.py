@@ -29,7 +29,7 @@ def test_spawn(mpi, ranks):
 
 @pytest.mark.parametrize("option", ["-memory-alloc-kinds", "--memory-alloc-kinds"])
 def test_kinds_of_memory_are_requested(mpi, option):
-    """What mpirun is given is supported as far as it is known (MPI-5 section 11.4.3)."""
+    """Kinds of memory given to mpirun are supported as far as they are known (MPI-5 section 11.4.3)."""
     words = [option, "mpi:win_allocate,system,nonsense:x"]
     check(mpi.run(2, program(mpi, "processes"), "kinds", "mpi:win_allocate", options=words))
     outcome = mpi.run(2, program(mpi, "processes"), "kinds", "nonsense:x", options=words)

@@ -86,7 +86,7 @@ def test_several_programs_know_their_number(starter, mpi):
 def test_abort_gives_its_code(starter, job, code):
     outcome = starter.run(3, job, "abort", code)
     gone(outcome)
-    # Hydra may end its proxies before they have passed the last words on.
+    # Hydra may end its proxies before they have passed on the last messages.
     said = "MPI_Abort" in outcome.err or starter.speaks == "PMI"
     assert outcome.status == code and said, str(outcome)
 
@@ -109,7 +109,7 @@ def test_a_rank_that_ends_ends_the_job(starter, job, what):
 
 @pytest.mark.alone
 def test_a_rank_that_ends_before_it_has_joined(starter, mpi):
-    """Most starters end the job at once; Intel's does not, and then the others give up."""
+    """Most starters end the job at once. Intel's starter does not, and then the other ranks give up."""
     outcome = starter.run(3, mpi.compile("starter.c"), "early", env={"TUTTI_START_MS": "3000"}, seconds=30)
     gone(outcome)
     assert outcome.status != 0, str(outcome)

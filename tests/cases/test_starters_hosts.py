@@ -16,7 +16,7 @@ from starters import STARTERS
 # it is taken for hung; it ends within 3 s otherwise.
 PRRTE_SECONDS = 8
 
-# How a starter is told the agent and the ranks of each host.
+# Options that give a starter the agent and the ranks of each host.
 HYDRA = "-launcher ssh -launcher-exec {agent} -hosts {hosts} -ppn {ranks}"
 PRRTE = "--prtemca plm_ssh_agent {agent} --prefix {prefix} --host {places}"
 
@@ -49,8 +49,9 @@ def started(request, tutti, hosts):
 
 
 def end_hung_prterun(running, testbed):
-    """Kills PRRTE's own processes that are all that has been left of their job for PRRTE_SECONDS: a prterun, or a daemon of it on
-    another host with the shell and the agent (tutti) that started it. Whether they end of themselves is not ours; a rank that is left fails the test."""
+    """Kills PRRTE's own processes if only they have been left of their job for PRRTE_SECONDS: a prterun, or a
+    daemon of it on another host with the shell and the agent (tutti) that started it. These tests do not
+    check whether they end by themselves. A rank that is left fails the test."""
     if not running.until(lambda out, _: out.count("pid ") == 6, seconds=40):
         return
     alone_since = time.monotonic()

@@ -85,7 +85,7 @@ def test_the_agent_is_like_ssh(three):
 
 
 def test_a_command_outlives_its_client(three):
-    """As with ssh: who started it does not take it along."""
+    """A command continues when the client that started it ends, as with ssh."""
     client = subprocess.Popen([str(word) for word in three.on("n0", three.agent, "n1", "echo $$; exec sleep 60")],
                               stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     pid = int(client.stdout.readline())

@@ -1,4 +1,4 @@
-"""What was sent, and when: counters by way, traces of whole programs, and their pictures."""
+"""Records of communication: counters by path, traces of whole programs with times, and their pictures."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def matched(all_events):
 
 
 def picture(path):
-    """What `tutti trace` says, and the picture it draws."""
+    """Returns the output of `tutti trace` and the picture that it draws."""
     command = [ROOT / "build" / "stage" / "bin" / "tutti", "trace", path]
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -133,7 +133,7 @@ def test_a_trace_of_several_hosts(tutti, four, tmp_path):
     found = events(path)
     assert {event["pid"] for event in found} == {0, 1, 2, 3}
     assert any(event["cat"] == "network" for event in found) and any(event["cat"] == "node" for event in found)
-    # The clocks of all hosts are one here, so their difference is what comparing them is wrong by.
+    # All hosts share one clock here, so a difference between their clocks is the error of the comparison.
     late = [send["ts"] - (receive["ts"] + receive["dur"]) for send, receive in matched(found)]
     assert max(late) < 1000, max(late)
     said, svg = picture(path)

@@ -14,7 +14,8 @@ from wheels import PROGRAM, packed, packer
 
 @pytest.fixture(scope="module")
 def environment(tutti, tmp_path_factory):
-    """What `pip install tutti-mpi mpi4py` leaves; the folder of its programs."""
+    """Installs the wheel and mpi4py by `pip install tutti-mpi mpi4py` into an environment, and returns the
+    folder of its programs."""
     folder = tmp_path_factory.mktemp("wheel")
     made = packed(tutti)
     subprocess.run([sys.executable, "-m", "venv", folder / "python"], check=True, timeout=120)
