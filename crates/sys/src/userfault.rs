@@ -232,8 +232,7 @@ mod thread {
                 // If the program has replaced the descriptor by a file, it is neither read nor closed.
                 "mov eax, 5; mov edi, dword ptr [r13]; mov rsi, r15; syscall",
                 "test eax, eax; jnz 7f; test dword ptr [r15 + {mode}], {kinds}; jnz 7f",
-                // The count becomes odd: something has changed. The thread that changed it resumes only
-                // when the message has been read.
+                // The count becomes odd: memory has changed. The thread that did it waits for the read below.
                 "lock inc qword ptr [r14]",
                 "3:",
                 "xor eax, eax",
