@@ -55,7 +55,7 @@ def machine(path):
 
 
 def tag(files):
-    """Returns the platform tag that all files of the wheel can run on."""
+    """Returns the platform tag that fits all files of the wheel."""
     binaries = [path for path in files if is_elf(path)]
     own = {path.name for path in files}
     for path in binaries:

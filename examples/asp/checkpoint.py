@@ -37,7 +37,7 @@ def watch(process, begun, events):
 
 
 class Machine:
-    """This machine alone: its mishap is the end of a rank."""
+    """A place on this machine alone, where the mishap is the end of a rank."""
 
     hosts = 1
 

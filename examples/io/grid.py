@@ -16,7 +16,8 @@ STEPS = 60
 
 
 def heat(comm, side):
-    """This rank's rows of the field; neighbours exchange their edges each step."""
+    """Computes the steps of a field of heat and returns this rank's rows. Neighbours exchange their edges in
+    each step."""
     rows = side // comm.size
     field = np.zeros((rows + 2, side))
     warm = np.random.default_rng(7).integers(0, side, (12, 2))

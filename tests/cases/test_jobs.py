@@ -13,7 +13,7 @@ from jobs import gone, pids, waiting
 
 
 def traces():
-    """Returns the files that a job could leave behind."""
+    """Returns files of Tutti in the places where a job could leave them."""
     places = [Path("/dev/shm"), Path("/tmp")]
     return {path for place in places for path in place.iterdir() if "tutti" in path.name.lower()}
 

@@ -1,6 +1,7 @@
-/* A job with memory that a fork leaves out, or empties, or shares, and that must not notice that it is kept
- * by copies of itself: no child is there, none ends, none can be waited for. Memory of each kind is changed
- * all the time, and checked. Argument: a file that is waited for. */
+/* A job with memory that a fork leaves out, empties or shares. The program must not notice that its
+ * checkpoints are written by copies of the process. It sees no child, no end of a child, and none to wait
+ * for. All the time it changes memory of each kind and checks it. Argument: a file; the program runs until
+ * that exists. */
 #include "check.h"
 #include <errno.h>
 #include <signal.h>

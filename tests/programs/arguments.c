@@ -26,7 +26,7 @@ static void bad(const char *file, int line, const char *call, int code, int want
 
 #define BAD(call, class, said) bad(__FILE__, __LINE__, #call, call, class, said)
 
-/* What the calls need, right and wrong. */
+/* Arguments of the calls, right and wrong. */
 static int data[16], more[16], n, one = 1, flag, zeros[64], ones[64], minus[64], far[64];
 static MPI_Aint aint;
 static MPI_Count count;

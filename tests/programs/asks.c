@@ -3,7 +3,7 @@
 #include "check.h"
 #include <unistd.h>
 
-/* What writing a word of TUTTI_CHECKPOINT says. */
+/* Writes a word to TUTTI_CHECKPOINT and returns the result of the write. */
 static int ask(const char *word)
 {
     int index, count, items, value, length, got = -1;

@@ -5,7 +5,7 @@ enum { COUNT = 300 };
 
 static int strict;
 
-/* What every call must give. */
+/* Checks the result of a call: MPI_ERR_OP with `strict`, otherwise success. */
 #define CHECK_TAKEN(call) CHECK_CLASS(call, strict ? MPI_ERR_OP : MPI_SUCCESS)
 
 static char own[COUNT], all[COUNT];

@@ -1,4 +1,4 @@
-/* What every test program uses: CHECK counts and names what is wrong, DONE ends the program. */
+/* Macros for every test program: CHECK counts and names errors, DONE ends the program. */
 #ifndef TUTTI_TEST_CHECK_H
 #define TUTTI_TEST_CHECK_H
 

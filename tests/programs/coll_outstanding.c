@@ -3,7 +3,7 @@
 
 enum { MANY = 8, ROUNDS = 200 };
 
-/* Other collectives of the communicator while those of the caller are under way. */
+/* Runs further collectives of the communicator while those of the caller are outstanding. */
 static void between(int round)
 {
     int one = 1, sum = 0;

@@ -364,7 +364,7 @@ static void check_block(const struct job *j, const struct side *s, int block, in
     }
 }
 
-/* What the contributions of ranks 0 to `last` come to in element `e` of the vector. */
+/* Computes the reduction of the contributions of ranks 0 to `last` in element `e` of the vector. */
 static void reduced(const struct job *j, int last, int e, int result[2])
 {
     int width = j->out.pattern->ints;
@@ -475,7 +475,7 @@ static int length(int most)
     return (int)draw((unsigned)(limit < most ? limit : most) + 1);
 }
 
-/* Draws a job; the same draws on all ranks, whatever communicator they are in. */
+/* Draws a job. All ranks draw the same one, whatever their communicators are. */
 static struct job *new_job(void)
 {
     struct job *j = check_memory(sizeof *j);

@@ -192,8 +192,8 @@ static void between(void)
     MPI_Comm_free(&half);
 }
 
-/* The first operations of a communicator may go another way than later ones: kinds in turn, each once as the
- * first, with ones that wait for nobody and long ones between. */
+/* Tests the first operations of a communicator, which may take another path than later ones. Each kind of
+ * operation is the first one once. Operations that wait for no rank and long ones come between. */
 static void first_operations(void)
 {
     static int all[1 << 14], mine[1 << 14];

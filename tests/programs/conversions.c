@@ -91,7 +91,7 @@ static void made(void)
     SAME(Win, win);
     SAME(Session, session);
     SAME(Message, message);
-    /* As Fortran would use them. */
+    /* Uses the handles as Fortran would. */
     int size = 0;
     number = MPI_Type_c2f(type);
     MPI_Type_size(MPI_Type_f2c(number), &size);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
             MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
             CHECK_EQUAL(call(which, 64, 0, comm), MPI_SUCCESS);
             note(call(which, counts[i][check_rank == last], 0, comm), MPI_ERR_TRUNCATE, world);
-            /* What follows may fail too, but ends. */
+            /* The following calls may fail too, but must end. */
             for (int again = 0; again < 40; again++)
                 call(which, 64, 0, comm);
             MPI_Comm_free(&comm);

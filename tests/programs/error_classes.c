@@ -157,7 +157,7 @@ static int extent_of(MPI_Datatype datatype, MPI_Aint *extent, void *extra)
     return MPI_SUCCESS;
 }
 
-/* What opening gives; nothing stays open. */
+/* Opens and closes a file, and returns the result of opening. */
 static int opened(const char *name, int amode)
 {
     MPI_File made = MPI_FILE_NULL;
@@ -167,8 +167,8 @@ static int opened(const char *name, int amode)
     return code;
 }
 
-/* What an access to an open file gives: it reads, it writes, or changes the view to this type and
-   representation. */
+/* Opens a file, accesses it, and returns the first error. The access reads, writes, or changes the view to
+ * the given type and representation. */
 static int accessed(const char *name, int amode, int write, MPI_Datatype view, const char *datarep)
 {
     MPI_File made = MPI_FILE_NULL;

@@ -1,5 +1,5 @@
-/* What the figures of checkpoints are measured with (checkpoint_figures.py). Arguments: what to do, a number,
- * a file that is waited for. */
+/* Program for the measurements of checkpoints (checkpoint_figures.py). Arguments: the kind of work, a number,
+ * and a file to wait for (to make the program end). */
 #include "check.h"
 #include <time.h>
 #include <unistd.h>

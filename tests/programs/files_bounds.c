@@ -1,5 +1,6 @@
-/* Where numbers and lists are large: counts around 2 GiB, more pieces of memory than one system call takes, a
- * view of many pieces in little memory. files_bounds DIRECTORY PIECES
+/* Large numbers and lists in file accesses: counts around 2 GiB, more pieces of memory than one system call
+ * takes, a view of many pieces in little memory.
+ * usage: files_bounds DIRECTORY PIECES
  *
  * Memory of more than 2 GiB is one of 64 MiB that is mapped again and again; what is written goes to
  * /dev/null, what is read is a hole, so neither memory nor disk have to be large. */

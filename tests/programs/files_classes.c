@@ -1,5 +1,6 @@
-/* Which class of error each mistake with files has, and that all ranks get the same one in what they do
- * together; counts at the end of a file; names that few expect. files_classes DIRECTORY */
+/* Error classes of mistakes with files: each mistake has its class, and all ranks get the same one in
+ * collective calls. Also counts at the end of a file, and unusual names.
+ * usage: files_classes DIRECTORY */
 #include "check.h"
 
 #include <unistd.h>
@@ -80,7 +81,7 @@ static void accessing(const char *directory)
     TOGETHER(MPI_File_set_view(file, -1, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), MPI_ERR_ARG);
     MPI_Type_indexed(2, lengths, places, MPI_INT, &back);
     MPI_Type_commit(&back);
-    /* As other libraries tell it, and programs compare. */
+    /* The same class as in other libraries. Programs compare it. */
     TOGETHER(MPI_File_set_view(file, 0, MPI_INT, back, "native", MPI_INFO_NULL), MPI_ERR_IO);
     MPI_Type_free(&back);
     TOGETHER(MPI_File_write_at_all(file, check_rank ? 0 : -1, data, 1, MPI_BYTE, &status), MPI_ERR_ARG);

@@ -35,7 +35,7 @@ static void fill(const char *name, const char *exchange)
     MPI_Info_set(info, "striping_unit", "65536");
     CHECK_EQUAL(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, info, &file), MPI_SUCCESS);
     MPI_Info_free(&info);
-    /* What fits is there, whatever happens later. */
+    /* Data that fits is in the file, whatever happens later. */
     memset(data, check_rank + 1, 4 * PIECE);
     CHECK_EQUAL(MPI_File_write_at_all(file, check_rank * (MPI_Offset)65536, data, 65536, MPI_BYTE, &status), MPI_SUCCESS);
     CHECK_EQUAL(class_of(MPI_File_preallocate(file, 64 << 20)), MPI_ERR_NO_SPACE);

@@ -69,7 +69,7 @@ static void write_pieces(MPI_File file, int way, int pieces)
     MPI_Status status;
     int count = -1;
     if (way == 1 && check_rank > 0) {
-        /* The view of rank 0 alone has gaps; others see bytes from their first piece on. */
+        /* Only the view of rank 0 has gaps. The other ranks see every byte after their first piece. */
         for (int i = 0; i < pieces; i++) {
             MPI_Offset place = (MPI_Offset)i * check_size * PIECE;
             unsigned char *own = data + (size_t)i * PIECE;

@@ -152,7 +152,7 @@ int main(int argc, char **argv)
             struct view view = make_view(kind, a, b, rank, check_size);
             MPI_Offset at = draw(500);
             int bytes = (int)draw((unsigned)most + 1), expected = 0;
-            /* Where all see all of the file, each has a part. */
+            /* If each rank sees the whole file, each gets a part of its own. */
             if (!view.share)
                 at = (MPI_Offset)rank * most;
             bytes = places_of(&view, at, bytes, places);

@@ -133,7 +133,7 @@ static void flush(void)
     MPI_Group group;
     MPI_Comm comm;
     MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session);
-    /* Its buffer is for messages of its own communicators (MPI-5, 3.6). */
+    /* The buffer of the session serves messages of its own communicators (MPI-5, 3.6). */
     MPI_Group_from_session_pset(session, "mpi://WORLD", &group);
     MPI_Comm_create_from_group(group, "flush", MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &comm);
     MPI_Group_free(&group);

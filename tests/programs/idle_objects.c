@@ -1,6 +1,6 @@
-/* What calls cost beside many objects that only exist: instructions of rank 0, first without them and then
- * with them, and whether all of it works. The calls are those of progress: a fruitless probe, a fruitless
- * test, a message sent, one received that is there.
+/* Measures the cost of calls beside many idle objects: instructions of rank 0, first without the objects and
+ * then with them. It also checks that the calls work. The calls are those of progress: a probe and a test
+ * without result, a message sent, and a message received that has already arrived.
  *
  * usage: idle_objects windows|communicators|requests|ports N
  *

@@ -1,6 +1,5 @@
-/* What a tool that watches a program gets to see: two threads that exchange messages of all sizes and reduce,
- * a window, a type. With an argument the program has a fault of that kind: race, leak, overflow,
- * uninitialised. */
+/* A program for tools that watch programs: two threads that exchange messages of all sizes and reduce, a
+ * window, a type. With an argument the program has that fault: race, leak, overflow, uninitialised. */
 #include "check.h"
 #include <limits.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* What a link carries to and from a file. io_links FILE MIB ROUNDS
+/* Measures the throughput of a link to and from a file.
+ * usage: io_links FILE MIB ROUNDS
  *
  * Each rank has a part of the file for itself. A line a figure: its name, and a number a rank, the median of
  * all rounds: MB/s of `write` and `read` (MIB each, contiguous) and of `write-pieces` and `read-pieces`
@@ -49,7 +50,7 @@ static void fill(unsigned char *data, size_t bytes, int salt)
 static MPI_File opened(const char *name, MPI_Offset place, MPI_Datatype type)
 {
     MPI_File file;
-    /* What this host has in memory of a file of another one. */
+    /* Drops this host's cached pages of a file of another host. */
     int fd = open(name, O_RDONLY);
     if (fd >= 0) {
         fsync(fd);
@@ -99,7 +100,7 @@ static void pieces(const char *path, int rounds)
     MPI_Type_free(&piece);
 }
 
-/* What moves no data, by one rank alone. */
+/* Measures the operations that move no data, by one rank alone. */
 static void words(const char *name)
 {
     char fresh[4096];

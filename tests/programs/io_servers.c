@@ -75,7 +75,7 @@ int main(int argc, char **argv)
     succeeds(MPI_File_sync(file));
     succeeds(move(file, 1, 2));
 
-    /* It is killed: an error that names it, and the job goes on. */
+    /* The server is killed: the call returns an error that names the server, and the job continues. */
     run("kill");
     code = move(file, 1, 3);
     CHECK_EQUAL(class_of(code), MPI_ERR_IO);
@@ -85,14 +85,14 @@ int main(int argc, char **argv)
     code = MPI_File_write_at_all(file, 4096 * (MPI_Offset)check_rank, data, 4096, MPI_BYTE, MPI_STATUS_IGNORE);
     CHECK_EQUAL(class_of(code), MPI_ERR_IO);
 
-    /* It is found again. Its data lay with the system of its host, so nothing was lost. */
+    /* The server is found again. Its data lay with the system of its host, so nothing was lost. */
     run("again");
     succeeds(move(file, 1, 4));
     succeeds(move(file, 0, 4));
     CHECK(!memcmp(data, back, BYTES));
     succeeds(MPI_File_sync(file));
 
-    /* What was not synced is lost: the next sync tells, and every one after it. */
+    /* Data that was not synced is lost: the next sync and every later one report it. */
     succeeds(move(file, 1, 5));
     run("swap");
     move(file, 0, 5);

@@ -27,7 +27,7 @@ static void wait_at_gate(void)
         usleep(2000);
 }
 
-/* What word `at` of the message of `from` in round `round` of kind `kind` is. */
+/* Returns word `at` of the message of rank `from` in round `round` of kind `kind`. */
 static int word(int kind, int from, int round, int at)
 {
     unsigned x = (unsigned)(kind * 7919 + from * 104729 + round * 1299709 + at) * 2654435761u;

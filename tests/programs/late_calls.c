@@ -1,4 +1,4 @@
-/* What a destructor calls that runs after MPI_Finalize: as with Open MPI and MPICH memory, info objects and
+/* Calls from a destructor that runs after MPI_Finalize. As with Open MPI and MPICH, memory, info objects and
  * error handlers may be freed then, other objects not.
  *
  * usage: late_calls memory | info | errhandler | keyvals | texts: allowed
@@ -55,7 +55,7 @@ static int is(const char *name)
     return !strcmp(what, name);
 }
 
-/* As the destructor of a static object. */
+/* Makes the calls like the destructor of a static object. */
 __attribute__((destructor)) static void destroy(void)
 {
     char text[MPI_MAX_ERROR_STRING];

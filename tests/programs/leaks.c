@@ -1,4 +1,4 @@
-/* Leaves objects behind where it is asked to. */
+/* Leaves objects unfreed if the arguments request it. */
 #include <mpi.h>
 #include <string.h>
 

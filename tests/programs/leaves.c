@@ -191,7 +191,7 @@ int main(int argc, char **argv)
         printf(code ? "rank %d: told\n" : "rank %d: passed\n", rank);
         fflush(stdout);
     } else if (is(name, "bcast") || is(name, "any")) {
-        /* What was sent before does not hide that nothing follows. */
+        /* Earlier messages do not hide that no further ones follow. */
         for (int other = 0; other < size; other++)
             if (other != rank)
                 MPI_Send(&status, 1, MPI_INT, other, 7, MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
-/* What is made and freed again and again leaves nothing behind: counts the allocations of this process that
- * are alive.
+/* Checks that objects that are created and freed again and again leave nothing behind. Counts the allocations
+ * of this process that are alive.
  * arguments: CYCLES [KIND] */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -215,7 +215,7 @@ static void join(void)
     close(fd);
 }
 
-/* Those that touch files or map much are tried less often. */
+/* Kinds of objects. Cycles that touch files or map much memory are tried less often. */
 static const struct kind { const char *name; void (*cycle)(void); int every; } KINDS[] = {
 #define KIND(name) {#name, name, 1}
     KIND(dup_), KIND(dup_used), KIND(dup_with_info), KIND(idup), KIND(split), KIND(split_type), KIND(create), KIND(create_group),

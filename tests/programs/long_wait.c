@@ -1,5 +1,5 @@
-/* Processor time of a long wait: each odd rank sleeps for N seconds outside of the library, while the even
- * one before it waits for its message, in MPI_Recv, in a barrier of the two, or in a fence of a window of the
+/* Processor time of a long wait. Each odd rank sleeps for N seconds outside of the library. The even rank
+ * before it waits for its message: in MPI_Recv, in a barrier of the two, or in a fence of a window of the
  * two.
  *
  * usage: long_wait receive|barrier|fence N

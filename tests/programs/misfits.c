@@ -16,7 +16,7 @@ enum { MAY = 2 };
 
 enum { ITEMS = 8, BYTES = 1 << 12, TOGETHER = 320 };
 
-/* What comes of an operation. */
+/* Outcomes of an operation: still waiting, completed, or an error was returned. */
 enum { WAITS, OVER, TOLD, OUTCOMES };
 
 static const char *const kinds[] = { "barrier",   "bcast",      "gather",   "gatherv",   "scatter",   "scatterv",
@@ -126,7 +126,7 @@ static void attend(struct attempt *all, int count)
     }
 }
 
-/* How many ranks had which outcome. */
+/* Sums up the number of ranks with each outcome. */
 static void count_outcomes(const struct attempt *all, int count, int which, int (*sums)[OUTCOMES], MPI_Comm world)
 {
     memset(sums, 0, (size_t)count * sizeof *sums);
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
         const int mine = pair / 2 / KINDS, theirs = pair / 2 % KINDS, odd = pair % 2 ? check_size - 1 : 0;
         const int last = pair == 2 * KINDS * KINDS - 1;
         const int chosen = argc < 6 || (!strcmp(kinds[mine], argv[4]) && !strcmp(kinds[theirs], argv[5]));
-        /* Who is odd of two makes no difference. */
+        /* With two ranks it makes no difference which one is the odd one. */
         if (chosen && (odd == 0 || check_size > 2)) {
             struct attempt *a = &all[count++];
             const int is_odd = check_rank == odd, w = 10, v = 9;
@@ -221,7 +221,7 @@ int main(int argc, char **argv)
             const int wrong = try_pairs(all, count, world);
             tried += count;
             bad += wrong;
-            /* A wait without end leaves a communicator and perhaps a thread behind. */
+            /* A wait without end leaks a communicator and perhaps a thread. */
             for (int i = 0; i < count && !wrong; i++) {
                 if (all[i].form != 'n')
                     pthread_join(all[i].thread, NULL);

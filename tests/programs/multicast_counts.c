@@ -1,7 +1,7 @@
-/* Operations that some ranks can do again as they did them before while others cannot: what members count
- * of them has to be the same all the same, as they agree on multicast by it. Addresses to send from and to
- * receive at are equal where a rank has nothing to give, and an operation behind a request is under way at
- * some ranks while others have ended it. usage: multicast_counts ROUNDS */
+/* Operations that some ranks can repeat as they did them before while others cannot. All members must count
+ * the same for them, because they agree on multicast by these counts. Addresses to send from and to receive
+ * at are equal where a rank has nothing to give. An operation behind a request is outstanding at some ranks
+ * while others have completed it. usage: multicast_counts ROUNDS */
 #include "check.h"
 
 enum { BLOCK = 700, BYTES = 1 << 16 };

@@ -1,5 +1,6 @@
-/* What collectives between hosts cost. Rank 0 prints a line; times are in microseconds, of the rank
- * that took longest unless it is said otherwise, the median of the rounds.
+/* Measures the cost of collectives between hosts. Rank 0 prints a line. Times are in microseconds: the median
+ * over the rounds of the slowest rank's time, unless stated otherwise.
+ *
  * usage: net_figures bcast|fixed BYTES ROUNDS | goodput BYTES | barrier ROUNDS | allgather BYTES ROUNDS
  *        | skew BYTES MOST_US ROUNDS | longest ROUNDS MOST_US | once BYTES | chain ROUNDS AWAY */
 #include "check.h"
@@ -41,7 +42,7 @@ static void bcast(size_t bytes, int rounds, int turns)
         MPI_Barrier(MPI_COMM_WORLD);
         double us = (MPI_Wtime() - since) * 1e6 / rounds;
         MPI_Allreduce(&us, &all_us, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
-        /* The first is for finding out. */
+        /* The first part does not count: the library uses it to select its path. */
         if (half > 0 && all_us < least_us)
             least_us = all_us;
     }

@@ -1,4 +1,4 @@
-/* What hangs on objects: attributes and the order of their callbacks, info, error handlers, error codes. */
+/* Properties of objects: attributes and the order of their callbacks, info, error handlers, error codes. */
 #include "check.h"
 
 static char story[256];

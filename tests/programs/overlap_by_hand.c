@@ -1,6 +1,7 @@
-/* The paper's four kernels and three of PolyBench as a programmer would write them with MPI by hand: blocks
-   of the first dimension, an exchange in each step, waited for at once. What `tutti overlap` has to beat
-   (tests/figures/overlap_hosts.py).
+/* The paper's four kernels and three of PolyBench as a programmer would write them with MPI by hand. They
+ * have blocks of the first dimension and an exchange in each step that is waited for at once. `tutti overlap`
+ * has to be faster (tests/figures/overlap_hosts.py).
+ *
    usage: overlap_by_hand KERNEL SIZE STEPS; prints the same as the sequential program of that name in
    tests/programs/overlap, and on standard error how long the loop took, with the results at all ranks. */
 #include <mpi.h>
@@ -10,7 +11,7 @@
 
 static int rank, ranks, left, right;
 
-/* Where block `block` of [first, past) begins. */
+/* Returns the first index of block `block` of [first, past). */
 static int border(int first, int past, int block)
 {
     return first + (int)((long)(past - first) * block / ranks);

@@ -1,4 +1,4 @@
-/* Which message goes to which receive: order, wildcards, probes, null process, self, cancel, truncation. */
+/* Matching of messages with receives: order, wildcards, probes, null process, self, cancel, truncation. */
 #include "check.h"
 
 static MPI_Comm world;
@@ -196,7 +196,7 @@ static void cancel_send(int count, int synchronous, int planned)
         MPI_Cancel(&request);
         MPI_Wait(&request, &status);
         MPI_Test_cancelled(&status, &flag);
-        /* Nobody has asked for it: what has not been copied is cancelled. */
+        /* No receive has been posted, so the message is cancelled unless it has been copied. */
         CHECK(flag || (!synchronous && count < 100000));
         MPI_Sendrecv(&flag, 1, MPI_INT, to, 9, &theirs, 1, MPI_INT, from, 9, world, MPI_STATUS_IGNORE);
         if (!theirs)

@@ -237,7 +237,7 @@ static void wrong_use(MPI_Comm comm)
     MPI_Request_free(&send);
     MPI_Request_free(&receive);
     MPI_Request_free(&plain);
-    /* More than the receiver has room for. */
+    /* The message is longer than the receiver's buffer. */
     MPI_Psend_init(data, 4, 1, MPI_INT, right, 0, comm, MPI_INFO_NULL, &send);
     MPI_Precv_init(more, 2, 1, MPI_INT, left, 0, comm, MPI_INFO_NULL, &receive);
     more[2] = -7;

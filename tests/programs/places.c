@@ -1,4 +1,5 @@
-/* What a job must do in any place: messages, collectives and windows of all lengths, every value as computed.
+/* Runs messages, collectives and windows of all lengths and checks every value. A job must do this in any
+ * environment.
  *
  * usage: places [BYTES [SECONDS [RANKS]]]
  *

@@ -37,7 +37,7 @@ static int bcast(enum form form, int count, int root, MPI_Comm comm)
     if (!code && !(code = MPI_Start(&request)))
         code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     if (code) {
-        /* It cannot be trusted any more. */
+        /* After the failure the persistent request cannot be started again. */
         CHECK_CLASS(MPI_Start(&request), MPI_ERR_OTHER);
     }
     MPI_Request_free(&request);

@@ -1,7 +1,6 @@
-/* Post, start, complete, wait (MPI-5 section 12.5.2) on windows of each kind: groups that overlap, empty
- * ones,
-   the own rank, more puts than a log of short ones has room for, epochs one after the other without anything
-   else between, several windows at once. */
+/* Post, start, complete, wait (MPI-5 section 12.5.2) on windows of each kind. Cases: groups that overlap,
+ * empty groups, the own rank, and more puts than a log of short ones has room for. Further cases: epochs that
+ * follow one another directly, and several windows at once. */
 #include "check.h"
 #include "random.h"
 
@@ -171,7 +170,7 @@ static void many_puts(const Room *room)
     MPI_Type_free(&pairs);
 }
 
-/* Where both sides know that the posts are over. */
+/* Tests MPI_MODE_NOCHECK: a barrier guarantees to both sides that the posts are over. */
 static void unchecked(const Room *room)
 {
     int left = (check_rank + check_size - 1) % check_size, right = (check_rank + 1) % check_size;

@@ -8,7 +8,7 @@ static long *memory, reference[MOST][ITEMS];
 static MPI_Win win;
 static MPI_Aint base[MOST];
 
-/* `count` items, `stride` apart, from `first` on. */
+/* A part of a window: `count` items from `first` on, each `stride` after the one before. */
 typedef struct { int first, count, stride; } Part;
 
 static Part draw_part(void)
@@ -38,7 +38,7 @@ static long combine(MPI_Op op, long a, long b)
     return a & b;
 }
 
-/* What all ranks do between opening and closing: each draws all, and does its own. */
+/* Operations between opening and closing. Each rank draws those of all ranks and executes its own. */
 enum { PUTS, SUMS, GETS, FETCHES, KINDS };
 
 static void access_one(int origin, int target, int kind, MPI_Op op, unsigned long salt)

@@ -1,5 +1,5 @@
-/* Each rank says its process, its session, and whether it has a terminal; rank 0 then starts one more process that does so too, unless
- * it is told not to. The parent stays until that one has ended.
+/* Prints the process, the session and the terminal (yes or no) of each rank. Rank 0 then starts one more
+ * process that prints the same, except with `alone`. The parent stays until that process has ended.
  *
  * usage: session [alone]
  */

@@ -1,5 +1,5 @@
-/* What belongs to a session: the buffer of its communicators (MPI-5, 3.6), and the handler of errors on its
- * groups (9.3). */
+/* Objects that belong to a session: the buffer of its communicators (MPI-5, 3.6), and the handler of errors
+ * on its groups (9.3). */
 #include "check.h"
 
 enum { SMALL = 100, LARGE = 4000, ROOM = 100000 };
@@ -48,7 +48,7 @@ static void buffers(MPI_Session with, MPI_Session without)
     CHECK_EQUAL(sends(LARGE, half), MPI_SUCCESS);
     CHECK_EQUAL(sends(SMALL, other), MPI_ERR_BUFFER);
     CHECK_EQUAL(sends(SMALL, MPI_COMM_WORLD), MPI_ERR_BUFFER);
-    /* That of the process is for those who have no other. */
+    /* The buffer of the process serves communicators that have no other. */
     MPI_Buffer_attach(of_process, sizeof of_process);
     CHECK_EQUAL(sends(SMALL, MPI_COMM_WORLD), MPI_SUCCESS);
     CHECK_EQUAL(sends(LARGE, MPI_COMM_WORLD), MPI_ERR_BUFFER);

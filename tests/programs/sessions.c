@@ -96,7 +96,7 @@ static void mixed(MPI_Session one, MPI_Session other)
         CHECK_CLASS(MPI_Intercomm_create(comms[0], check_rank, i ? MPI_COMM_WORLD : comms[1], 0, 1, &inter), MPI_ERR_COMM);
         CHECK_CLASS(MPI_Intercomm_create_from_groups(groups[0], 0, all[i], 0, "both", MPI_INFO_NULL, MPI_ERRORS_RETURN, &inter), MPI_ERR_GROUP);
     }
-    /* What is made of one goes with one, and a group without members with all. */
+    /* Objects made from one session work with that session's objects. A group without members fits all. */
     MPI_Comm_split(comms[0], check_rank % 2, 0, &half);
     MPI_Comm_group(half, &made);
     CHECK_CLASS(MPI_Group_compare(made, groups[0], &result), MPI_SUCCESS);

@@ -52,7 +52,7 @@ static void *talk(void *argument)
     return NULL;
 }
 
-/* What was asked for works: threads in a session of MPI_THREAD_MULTIPLE. */
+/* Checks that threads work in a session of MPI_THREAD_MULTIPLE. */
 static void threads(MPI_Comm comm)
 {
     pthread_t running[THREADS];

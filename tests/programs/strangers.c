@@ -1,5 +1,5 @@
-/* Strangers at a port: the last rank, on another host than rank 0, opens many TCP connections to it and says
- * nothing on them, and only then the ranks but rank 0 connect, one by one; rank 0 accepts each.
+/* Strangers at a port. The last rank, on another host than rank 0, opens many TCP connections to it and sends
+ * nothing on them. Only then the ranks except rank 0 connect, one by one. Rank 0 accepts each.
  *
  * usage: strangers [CONNECTIONS]
  */

@@ -73,7 +73,7 @@ static void memory_put(struct memory *m)
     }
 }
 
-/* What a program may do to memory that no operation uses. */
+/* Changes memory that no operation uses, in ways in which a program may do so. */
 static void memory_churn(unsigned what)
 {
     int i = free_place();

@@ -33,7 +33,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* One thread waits while another makes what it waits for. */
+/* Sends the message that the main thread waits for, from another thread of the same rank. */
 static void *late_send(void *argument)
 {
     int token = 6;

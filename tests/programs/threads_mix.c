@@ -1,5 +1,6 @@
-/* MPI_THREAD_MULTIPLE, the awkward cases: threads that park while another thread takes in what they wait for, messages
- * from a process to itself, communicators made at the same time, several threads that probe for the same messages. */
+/* MPI_THREAD_MULTIPLE, the awkward cases. Threads park while another thread takes in the messages that they
+ * wait for. A process sends messages to itself. Communicators are created at the same time. Several threads
+ * probe for the same messages. */
 #include <unistd.h>
 
 enum { THREADS = 4 };

@@ -25,7 +25,7 @@ int main(int argc, char **argv)
         CHECK_EQUAL(class, MPI_ERR_NO_MEM);
         MPI_Error_class(MPI_Grequest_start(NULL, NULL, NULL, NULL, &generalised), &class);
         CHECK_EQUAL(class, MPI_ERR_NO_MEM);
-        /* What waits by itself goes on. */
+        /* Blocking calls, which need no request, still work. */
         for (int i = 0; i < 100; i++)
             MPI_Sendrecv(&sent, 1, MPI_INT, 0, 3, &got, 1, MPI_INT, 0, 3, MPI_COMM_SELF, MPI_STATUS_IGNORE);
         CHECK_EQUAL(got, 3);

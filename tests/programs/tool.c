@@ -30,7 +30,7 @@ static void before_init(void) {
     CHECK(MPI_T_cvar_get_info(index, name, &length, NULL, NULL, NULL, NULL, NULL, NULL, NULL) == MPI_SUCCESS);
     CHECK(strcmp(name, "TUTTI") == 0 && length == (int)strlen("TUTTI_EAGER_BYTES") + 1);
 
-    /* What is written before MPI_Init counts. */
+    /* A value that is written before MPI_Init takes effect. */
     int count, type_length = sizeof name, bind, scope, verbosity;
     MPI_Datatype type;
     MPI_T_enum words;
@@ -190,7 +190,7 @@ static void categories(void) {
     CHECK(MPI_T_category_get_index("tutti_traffic", &all) == MPI_SUCCESS && MPI_T_category_changed(&stamp) == MPI_SUCCESS);
 }
 
-/* What the callback has heard. */
+/* Events that the callback has received. */
 static int heard, freed, heard_bytes;
 static MPI_Count heard_at;
 

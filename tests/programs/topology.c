@@ -135,13 +135,15 @@ static void mistakes(void)
     MPI_Comm_free(&cart);
 }
 
-/* What came along an edge: who sent it, its number among those it sends, and which int of the block it is. */
+/* Returns the int that is sent along an edge. It encodes the sender, the number of the edge among the
+ * sender's, and the position in the block. */
 static int token(int rank, int edge, int at)
 {
     return (rank * 1000 + edge) * 16 + at;
 }
 
-/* Which of the blocks that `from` sends arrives as our block l: told by the sender itself, in the order of its edges. */
+/* Compares neighbour collectives with plain messages. The sender itself reports which of its blocks arrives
+ * as block l here, in the order of its edges. */
 static void neighbours(MPI_Comm comm, int indegree, const int *sources, int outdegree, const int *destinations, int cart)
 {
     enum { WIDTH = 3 };
@@ -224,7 +226,8 @@ static void around_a_grid(int ndims, int periodic)
     MPI_Comm_free(&cart);
 }
 
-/* A graph that all know by chance: some of its edges are told by each rank, whoever they belong to. */
+/* Tests a random graph that all ranks know. Each rank contributes some of the edges, whichever ranks they
+ * connect. */
 static void random_graph(unsigned seed, int reorder)
 {
     int edges = (int)(seed % 5) * check_size, from[MOST * 5], to[MOST * 5], weight[MOST * 5], ones[MOST * 5] = {0}, told[3][MOST * 5] = {{0}};

@@ -1,6 +1,8 @@
-/* tune_table KIND OPERATIONS WORK LEARN AFTER [ALGORITHMS...]: what tuning at run time costs and gains, in one
- * program: rounds on a communicator that is tuned and on one that is not take turns, in slices of some
- * milliseconds, so that what disturbs the machine meets both.
+/* Measures what tuning at run time costs and gains, in one program. Rounds alternate between a communicator
+ * that is tuned and one that is not. They alternate in slices of some milliseconds, so that disturbances of
+ * the machine affect both.
+ *
+ * usage: tune_table KIND OPERATIONS WORK LEARN AFTER [ALGORITHMS...]
  *
  * KIND: loop (the operations in their order), mix (in random order), dup (each round on a new duplicate).
  * OPERATIONS: name:bytes,... with i before the name for a non-blocking one; names as of TUTTI_ALGORITHM.

@@ -99,14 +99,14 @@ static void broadcast_on(MPI_Comm comm, int round, int count, int root)
         CHECK_EQUAL(whole[i], round - i);
 }
 
-/* One operation alone, which is done again as it was once it is decided on. */
+/* Repeats one operation alone. Once its algorithm is decided, the operation is repeated unchanged. */
 static void alone(int rounds)
 {
     for (int round = 0; round < rounds; round++)
         broadcast_on(MPI_COMM_WORLD, round % 1000, 64, 0);
 }
 
-/* The same, and then others between. */
+/* Repeats one operation alone, and then alternates several. */
 static void blocking(int rounds)
 {
     alone(rounds);

@@ -1,5 +1,5 @@
-/* MPI_THREAD_MULTIPLE where algorithms are tried (TUTTI_TUNE=on): each thread has a communicator of its own,
- * and one of the forms in which collectives are called for. */
+/* MPI_THREAD_MULTIPLE while algorithms are tried (TUTTI_TUNE=on). Each thread has a communicator of its own
+ * and uses one of the forms of collective calls. */
 #include "check.h"
 #include <pthread.h>
 

@@ -24,7 +24,7 @@ static void look(MPI_Datatype type)
     wrong += type != wanted;
     if (!expected_name)
         return;
-    /* It is the object itself, with its name. */
+    /* The operator receives the object itself, with its name. */
     MPI_Type_get_name(type, name, &length);
     wrong += strcmp(name, expected_name) != 0;
 }
@@ -163,7 +163,7 @@ static void freed(MPI_Op op, MPI_Comm comm)
         MPI_Type_free(&type);
         finish(request, persistent * 2);
         CHECK_EQUAL(wrong, 0);
-        /* It is gone again. */
+        /* The datatype is freed. */
         MPI_Aint low, extent;
         MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
         CHECK_CLASS(MPI_Type_get_extent(wanted, &low, &extent), MPI_ERR_TYPE);

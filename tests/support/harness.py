@@ -1,4 +1,4 @@
-"""Compiles and runs MPI programs for the tests, with a time limit, and leaves no process behind.
+"""Compiles and runs MPI programs for the tests, with a time limit, and kills all remaining processes.
 
 The library under test is the staged Tutti; `--mpi mpich` runs the same tests on MPICH from build/peers,
 which shows that the programs are right. Tests of Tutti's own behaviour are then skipped.
@@ -150,7 +150,7 @@ class Job:
         return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
 
     def _left(self, grace):
-        """Returns the processes that are left this many seconds after the launcher has ended."""
+        """Waits up to `grace` seconds for the end of all processes, and returns those that are left."""
         limit = time.monotonic() + grace
         while (left := marked(self.mark)) and time.monotonic() < limit:
             time.sleep(0.02)

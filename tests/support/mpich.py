@@ -97,7 +97,7 @@ def configure(place, *more):
 
 
 def prepare(mpi):
-    """Configures the suite and builds the library (libmtest.a) that all programs are linked with."""
+    """Configures the suite and builds the library (libmtest.a) that all programs need."""
     place = built(mpi)
     configure(place)
     objects = []

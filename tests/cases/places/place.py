@@ -228,7 +228,7 @@ def attempt(site):
 
 
 def remains(site, outcome):
-    """Returns the processes and files that the job has left behind."""
+    """Returns the remaining processes and files of the job."""
     left = [f"process {pid}" for pid in outcome.left]
     if site.testbed:
         left += [f"{name} on {host}" for host, _, name in site.testbed.idle(seconds=5)]

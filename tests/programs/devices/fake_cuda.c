@@ -1,6 +1,6 @@
-/* What programs and libraries use of CUDA's driver to tell whose memory an address is. Memory of the "device"
- * is memory without access, or, as on some machines, memory that the processor can reach. -DONE: the older
- * function only. */
+/* The part of CUDA's driver by which programs and libraries determine whose memory an address is. Memory of
+ * the "device" is memory without access, or, as on some machines, memory that the processor can reach. With
+ * -DONE only the older function exists. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <stddef.h>

@@ -13,7 +13,7 @@
 enum { BYTES = 1 << 20, HALF = BYTES / 2, MOST_SEEN = 32 };
 enum { DONTNEED_LOCKED = 24, GUARD_INSTALL = 102, GUARD_REMOVE = 103, SELF = -10001 };
 
-/* What was seen: results and errors of calls, digests of memory. */
+/* Observations: results and errors of calls, digests of memory. */
 static long seen[MOST_SEEN];
 static int seen_count;
 
@@ -46,7 +46,7 @@ static void see_freed(const unsigned char *memory, size_t bytes, const unsigned 
     see(right);
 }
 
-/* How a child ends that reads the memory: its first byte, or the signal. */
+/* Records the end of a child that reads the memory: its first byte, or the signal. */
 static void see_child(const unsigned char *memory, pid_t made)
 {
     int status = 0;

@@ -31,8 +31,8 @@ static long differs(const unsigned char *one, const unsigned char *other, size_t
     return count;
 }
 
-/* What the child does: waits until the parent has written its memory, then looks. Its status says what is
- * wrong. */
+/* Runs the child: waits until the parent has written its memory, then checks the child's own. The status
+ * tells which check has failed. */
 static int child(void)
 {
     char token;
@@ -139,7 +139,8 @@ static void check_kind(const struct kind *kind, int round)
     close(go[1]);
 }
 
-/* What shares memory with its parent, or leaves it at once, is none of the above. */
+/* Children that share memory with their parent, or leave it at once, are tested apart. The function below is
+ * such a child and writes to the shared memory. */
 static int write_there(void *place)
 {
     *(unsigned char *)place = 55;

@@ -1,4 +1,4 @@
-/* A thread that forks all the time, beside collectives and messages in memory that their children look at. */
+/* A thread that forks all the time, beside collectives and messages. Their memory is checked by the children. */
 #define _GNU_SOURCE
 #include "exposed.h"
 #include <pthread.h>

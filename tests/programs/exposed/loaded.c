@@ -1,5 +1,6 @@
-/* A program that loads MPI at run time, into a name space of its own, as an interpreter does: its calls,
- * those of objects that it loads later, and functions that it looks up, were bound without the library.
+/* A program that loads MPI at run time into a name space of its own, as an interpreter does. Its calls were
+ * bound without the library. The same holds for calls of objects that it loads later, and for functions that
+ * it looks up.
  *
  * usage: loaded LIBRARY PLUGIN
  *

@@ -194,7 +194,7 @@ static void spawn(const char *program)
     MPI_Intercomm_merge(children, 0, &all);
     MPI_Comm_size(all, &n);
     ROW("7.6.2", "all together", n, check_size + 2);
-    /* What failed in the children. */
+    /* The number of rows that failed in the children. */
     n = 0;
     MPI_Allreduce(MPI_IN_PLACE, &n, 1, MPI_INT, MPI_SUM, all);
     ROW("11.8.2", "rows that failed in the children", n, 0);
