@@ -1,4 +1,4 @@
-/* Checks that objects that are created and freed again and again leave nothing behind. Counts the allocations
+/* Checks that objects that are created and freed again and again leave no memory allocated. Counts the allocations
  * of this process that are alive.
  * arguments: CYCLES [KIND] */
 #define _GNU_SOURCE

@@ -2,8 +2,10 @@
  * have blocks of the first dimension and an exchange in each step that is waited for at once. `tutti overlap`
  * has to be faster (tests/figures/overlap_hosts.py).
  *
-   usage: overlap_by_hand KERNEL SIZE STEPS; prints the same as the sequential program of that name in
-   tests/programs/overlap, and on standard error how long the loop took, with the results at all ranks. */
+ * usage: overlap_by_hand KERNEL SIZE STEPS
+ *
+ * Prints the same as the sequential program of that name in tests/programs/overlap. The time of the loop, with
+ * the results at all ranks, goes to standard error. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

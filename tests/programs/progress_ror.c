@@ -1,10 +1,12 @@
-/* progress_ror OPERATION BYTES SECONDS: how much of a non-blocking operation is hidden behind computation
- * that calls no MPI at all. In each round, in turn: the operation alone, the computation alone, and the
- * operation started, the computation, the wait. The computation takes as long as the operation, as far as
- * that can be set. Prints the medians, in microseconds, of what the slowest rank took, and of all rounds the
- * share of what can be hidden that was (ROR), then the processor time that the operation adds to the
- * computation, of all ranks: T_comm T_comp T_exec ROR T_cpu. OPERATION: bcast, alltoall, allreduce,
- * allgather. */
+/* Measures how much of a non-blocking operation is hidden behind computation that calls no MPI at all.
+ *
+ * usage: progress_ror OPERATION BYTES SECONDS      OPERATION: bcast, alltoall, allreduce, allgather
+ *
+ * Each round has three parts: the operation alone, the computation alone, and both together (start the
+ * operation, compute, wait). The computation takes as long as the operation, as far as that can be set. Prints
+ * T_comm T_comp T_exec ROR T_cpu. The times are medians, in microseconds, of the slowest rank's time. ROR is
+ * the hidden share of the time that can be hidden, over all rounds. T_cpu is the processor time of all ranks
+ * that the operation adds to the computation. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

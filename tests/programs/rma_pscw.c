@@ -170,7 +170,7 @@ static void many_puts(const Room *room)
     MPI_Type_free(&pairs);
 }
 
-/* Tests MPI_MODE_NOCHECK: a barrier guarantees to both sides that the posts are over. */
+/* Tests MPI_MODE_NOCHECK. By a barrier both sides know that the posts are complete. */
 static void unchecked(const Room *room)
 {
     int left = (check_rank + check_size - 1) % check_size, right = (check_rank + 1) % check_size;

@@ -1,10 +1,15 @@
-/* Loops of collectives with every result checked, for runs in which algorithms are tried (TUTTI_TUNE=on):
- * `tuned loop N`: N rounds of four non-blocking operations; `tuned blocking N`, `tuned alone N`,
- * `tuned persistent N`: of these forms; `tuned copies N`: on one communicator after the other;
- * `tuned wishes N`: what info keys and the control variable say changes on the way; `tuned changing N`: each
- * round on a new duplicate; `tuned mixed N`: operations in random order; `tuned kinds N`: operations of equal
- * bytes whose operators differ; `tuned bits N`: sums whose bits must stay; `tuned ahead`: a root far ahead of
- * a rank that waits for a message first. */
+/* Loops of collectives with every result checked, for runs in which algorithms are tried (TUTTI_TUNE=on).
+ *
+ * usage: tuned KIND N      (N rounds)
+ *   loop                            four non-blocking operations
+ *   blocking, alone, persistent     operations of these forms
+ *   copies                          the same on one communicator after the other
+ *   wishes                          info keys and the control variable change on the way
+ *   changing                        each round on a new duplicate
+ *   mixed                           operations in random order
+ *   kinds                           operations of equal bytes whose operators differ
+ *   bits                            sums whose bits must stay the same
+ *   ahead                           a root far ahead of a rank that waits for a message first */
 #include "check.h"
 
 enum { MOST = 1 << 14, STREAM = 400 };

@@ -1,5 +1,7 @@
-"""Runs a command on a terminal of its own and passes on what it writes there: `terminal.py freeze SECONDS COMMAND...` holds the terminal
-with Ctrl-S for so long, `terminal.py hangup COMMAND...` closes it once the command has written something.
+"""Runs a command on a terminal of its own and passes on its output.
+
+`terminal.py freeze SECONDS COMMAND...` stops the terminal with Ctrl-S for this time. `terminal.py hangup
+COMMAND...` closes the terminal once the command has written something.
 """
 
 import os

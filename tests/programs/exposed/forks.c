@@ -1,4 +1,5 @@
-/* A thread that forks all the time, beside collectives and messages. Their memory is checked by the children. */
+/* A thread that forks all the time, beside collectives and messages. The children check the memory of these
+ * operations. */
 #define _GNU_SOURCE
 #include "exposed.h"
 #include <pthread.h>
