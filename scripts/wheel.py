@@ -40,7 +40,7 @@ def is_elf(path):
 
 
 def wanted_glibc(path):
-    """The newest version of the C library's symbols that a file wants, as (2, 28)."""
+    """Returns the newest version of the C library's symbols that a file needs, as (2, 28)."""
     versions = re.findall(r"\(GLIBC_(\d+)\.(\d+)", text_of("objdump", "-T", path))
     return max(((int(major), int(minor)) for major, minor in versions), default=(2, 0))
 
@@ -50,7 +50,7 @@ def needed(path):
 
 
 def machine(path):
-    """The processor of a file, as tags name it."""
+    """Returns the processor of a file, as platform tags name it."""
     return {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}[int.from_bytes(path.read_bytes()[18:20], "little")]
 
 

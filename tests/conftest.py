@@ -36,7 +36,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session")
 def mpi(request):
-    """The library under test."""
+    """Returns the library under test."""
     library = Mpi(request.config.getoption("--mpi"))
     if not library.mpirun.exists():
         pytest.exit(f"{library.mpirun} is missing: make stage (or make peers) installs it", returncode=2)
@@ -45,7 +45,7 @@ def mpi(request):
 
 @pytest.fixture(scope="session")
 def tutti(mpi):
-    """The library under test, where only Tutti behaves so."""
+    """Returns the library under test. The test is skipped if that is not Tutti."""
     if not mpi.is_tutti:
         pytest.skip("a behaviour of Tutti")
     return mpi
@@ -53,7 +53,7 @@ def tutti(mpi):
 
 @pytest.fixture(scope="session")
 def job(mpi):
-    """The program that behaves in many ways."""
+    """Compiles the program `job`, which behaves in many ways."""
     return mpi.compile("job.c")
 
 

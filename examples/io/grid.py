@@ -36,7 +36,7 @@ def heat(comm, side):
 
 
 def view(side, parts, starts):
-    """The file type of a part of the grid."""
+    """Returns the file type of a part of the grid."""
     return MPI.DOUBLE.Create_subarray((side, side), parts, starts).Commit()
 
 

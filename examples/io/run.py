@@ -24,7 +24,7 @@ PYTHON = H5PY / "bin" / "python" if (H5PY / ".complete").exists() else sys.execu
 
 
 def draw(field, rows=24, columns=72):
-    """The field in characters, each the mean of its part, on a logarithmic scale."""
+    """Draws the field in characters, on a logarithmic scale. Each character is the mean of its part."""
     parts = [np.array_split(line, columns, axis=1) for line in np.array_split(field, rows, axis=0)]
     means = np.array([[part.mean() for part in line] for line in parts])
     scaled = np.log1p(means) / max(np.log1p(means).max(), 1e-9) * (len(SHADES) - 1)
@@ -32,7 +32,7 @@ def draw(field, rows=24, columns=72):
 
 
 def start_servers(tutti, testbed, hosts, place):
-    """A server on each host, entered in one mount file."""
+    """Starts a server on each host, and enters them in one mount file."""
     mount, servers = place / "mount", []
     for host in range(hosts):
         root = place / f"server-{host}"

@@ -19,7 +19,7 @@ def on(cluster, host, *words):
 
 @pytest.fixture
 def second_address(cluster):
-    """An address of the first host that leads to no other one."""
+    """Adds an address to the first host that leads to no other host."""
     on(cluster, "n0", "ip", "addr", "add", "10.99.0.1/32", "dev", "eth0")
     yield "10.99.0.1"
     on(cluster, "n0", "ip", "addr", "del", "10.99.0.1/32", "dev", "eth0")
@@ -27,7 +27,7 @@ def second_address(cluster):
 
 @pytest.fixture
 def agent(cluster, tmp_path):
-    """An agent that knows the hosts by names of its own."""
+    """Writes an agent that knows the hosts by names of its own."""
     file = tmp_path / "agent"
     file.write_text(f"#!/bin/sh\nhost=$1; shift\nexec {cluster.testbed.agent} \"$(echo $host | sed 's/^far/n/; s/[.]example$//')\" \"$@\"\n")
     file.chmod(0o755)

@@ -34,7 +34,7 @@ SERVER = "Port 2222\nHostKey {folder}/id_rsa\nStrictModes no\nAuthorizedKeysFile
 
 
 def whole(outcome, lines):
-    """The job ended right, wrote these lines and nothing else, and left no process."""
+    """Checks that the job ended well, wrote these lines and nothing else, and left no process."""
     assert (outcome.status, sorted(outcome.out.split())) == (0, sorted(lines)), str(outcome)
     assert not outcome.timed_out and outcome.left == [], str(outcome)
 
@@ -45,7 +45,7 @@ def full_name(pod):
 
 @pytest.fixture(scope="module")
 def pods(hosts, tmp_path_factory):
-    """Three hosts with the names and the files of the pods of an MPIJob; the workers run sshd."""
+    """Creates three hosts with the names and the files of the pods of an MPIJob. The workers run sshd."""
     if not shutil.which("sshd", path="/usr/sbin:/usr/bin"):
         pytest.skip("sshd is missing (scripts/need.sh hosts installs it)")
     testbed = hosts(3)

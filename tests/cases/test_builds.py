@@ -13,7 +13,8 @@ SLOWER = 3
 
 
 def copy(tutti, prefix, preload=None):
-    """A build at `prefix`: a copy of the staged one, with a library preloaded into its ranks if there is one."""
+    """Creates a build at `prefix`: a copy of the staged one, with a library preloaded into its ranks if one
+    is given."""
     shutil.copytree(tutti.prefix, prefix, symlinks=True)
     (prefix / ".installed").write_text(f"{prefix.name}\n")
     if preload:

@@ -25,7 +25,7 @@ FORKED = "forked:"
 
 @pytest.fixture(scope="module")
 def cluster(mpi, tmp_path_factory):
-    """Two hosts that share a directory."""
+    """Creates two hosts that share a directory."""
     if not mpi.is_tutti:
         pytest.skip("only Tutti keeps jobs")
     if why := refusal():
@@ -105,7 +105,7 @@ def test_whoever_is_killed_at_whatever_step(cluster):
 
 
 def kill_at(cluster, step, victim, place, gate, given):
-    """A job is kept, and somebody killed at a step of the next checkpoint, or of its restart."""
+    """Takes a checkpoint of a job and kills a victim at a step of the next checkpoint, or of its restart."""
     program, rounds, expected = given
     of_restart = step.startswith(RESTART)
     stop = {"TUTTI_CHECKPOINT_STOP": f"{1 if of_restart else 2}:{step}"}

@@ -19,7 +19,7 @@ WAYS = {"static": {"TUTTI_CONNECTIONS": "static"}, "on demand": {"TUTTI_CONNECT_
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    """A directory that all hosts see."""
+    """Creates a directory that all hosts see."""
     folder = tmp_path_factory.mktemp("sets")
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -27,7 +27,7 @@ def shared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def beds(mpi, shared):
-    """Two testbeds of four hosts: the second has other hosts, whose addresses differ."""
+    """Creates two testbeds of four hosts. The second has other hosts, whose addresses differ."""
     if not mpi.is_tutti:
         pytest.skip("only Tutti keeps jobs")
     if why := refusal():
@@ -40,7 +40,7 @@ def beds(mpi, shared):
 
 @pytest.fixture
 def place(shared):
-    """A directory of sets."""
+    """Creates a directory of sets."""
     folder = shared / f"{time.time_ns()}"
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
@@ -71,7 +71,7 @@ def test_a_job_of_four_hosts_goes_on(beds, place, shared, way):
 
 @pytest.fixture
 def netd(beds):
-    """Both testbeds with one rank a host, and `tutti netd` on all of their hosts."""
+    """Returns both testbeds with one rank per host, and `tutti netd` on all of their hosts."""
     daemons = []
     try:
         for cluster in beds:

@@ -39,7 +39,7 @@ class Reader(threading.Thread):
 
 
 def read_slowly(words, env, piece=4096, pause=0.002, **more):
-    """A job whose standard output a slow reader has."""
+    """Starts a job with a slow reader of its standard output."""
     reading, writing = os.pipe()
     job = Job(words, env, stdout=writing, **more)
     os.close(writing)
@@ -102,7 +102,7 @@ LAST = 20000
 
 @pytest.fixture
 def numbers(tmp_path):
-    """A program that adds what it reads, a file of numbers, and the right end."""
+    """Writes a program that adds its input, and a file of numbers. Returns both and the right result."""
     program, file = tmp_path / "sums.py", tmp_path / "numbers"
     program.write_text(SUMS)
     file.write_text("".join(f"{number}\n" for number in range(1, LAST + 1)))
@@ -166,7 +166,7 @@ def test_a_job_that_goes_on_by_itself_continues_its_input(mpi, place, gate, numb
 
 
 def feed(file):
-    """A pipe with all of a file, which is not closed: its two ends."""
+    """Returns both ends of a pipe that contains all of a file and is not closed."""
     reading, writing = os.pipe()
 
     def write():

@@ -15,7 +15,7 @@ QUIET = ["gdb", "-nx", "-batch", "-ex", "set pagination off", "-ex", "set confir
 
 
 def may_trace():
-    """Whether gdb can run a program here."""
+    """Returns true if gdb can run a program here."""
     tried = subprocess.run([*QUIET, "-ex", "run", "-ex", "info program", "true"], capture_output=True, text=True, timeout=60)
     return "exited normally" in tried.stdout
 

@@ -18,7 +18,8 @@ WAYS = {
 
 
 def is_possible():
-    """Whether memory is shared at all: the kernel says what addresses are mapped to (Linux 6.11), and pages may be locked."""
+    """Returns true if memory can be shared: the kernel must report what addresses are mapped to (Linux 6.11),
+    and pages must be lockable."""
     version = [int(part) for part in platform.release().split("-")[0].split(".")[:2]]
     return version >= [6, 11] and os.geteuid() == 0
 

@@ -16,20 +16,20 @@ SILENCE_SECONDS = 5
 
 @pytest.fixture(scope="module")
 def four(hosts):
-    """Four hosts that come back after each fault."""
+    """Creates four hosts that come back after each fault."""
     return hosts(4)
 
 
 @pytest.fixture
 def cluster(tutti, four):
-    """Two ranks a host, and every host back in its place afterwards."""
+    """Puts two ranks on each host, and restores every host afterwards."""
     yield Cluster(tutti.name, four, 2)
     for host in four.hosts[1:]:
         four.act("join", host, check=False)
 
 
 def begin(cluster, seconds, options=()):
-    """A job of eight ranks that sleep, once all of them do."""
+    """Starts a job of eight ranks that sleep, and waits until all of them do."""
     job = cluster.begin(8, "sh", "-c", f"echo ready; sleep {seconds}", options=["--radix", "2", *options],
                         env={"TUTTI_SILENCE_MS": str(1000 * SILENCE_SECONDS)})
     assert job.until(lambda out, _: out.count("ready") == 8), job.errors()
@@ -37,13 +37,13 @@ def begin(cluster, seconds, options=()):
 
 
 def finish(job, seconds):
-    """Exit status and what was said; what is left over is left alone."""
+    """Waits for the end and returns exit status and output. Remaining processes are left alone."""
     status = job.process.wait(seconds)
     return status, job.errors()
 
 
 def ranks_left(testbed, seconds=10):
-    """Ranks and daemons that still run when nobody should, after some time."""
+    """Returns the ranks and daemons that still run after some time, when none should."""
     limit = time.monotonic() + seconds
     while True:
         left = [entry for entry in testbed.processes() if entry[2] in ("sleep", "sh", "mpirun", "tutti-node")]

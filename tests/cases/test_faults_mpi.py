@@ -25,7 +25,7 @@ SILENCE = {"TUTTI_SILENCE_MS": "5000"}
 
 @pytest.fixture
 def four(tutti, hosts):
-    """Four hosts, two ranks on each, sound again afterwards."""
+    """Creates four hosts with two ranks on each, and restores them afterwards."""
     cluster = Cluster(tutti.name, hosts(4), 2)
     yield cluster
     for host in cluster.testbed.hosts:
@@ -40,7 +40,7 @@ def four(tutti, hosts):
 
 
 def waiting(cluster, job, ranks=8, **more):
-    """A job all of whose ranks wait."""
+    """Starts a job all of whose ranks wait."""
     running = cluster.begin(ranks, job, "wait", **more)
     assert running.until(lambda out, _: len(pids(out)) == ranks), running.errors()
     time.sleep(0.2)
@@ -48,7 +48,7 @@ def waiting(cluster, job, ranks=8, **more):
 
 
 def ended(cluster, outcome, besides=()):
-    """The job ended by itself and left nothing on the hosts."""
+    """Checks that the job ended by itself and left nothing on the hosts."""
     assert not outcome.timed_out, str(outcome)
     left = cluster.testbed.idle(besides=besides)
     assert not left, f"{left}\n{outcome}"
@@ -61,7 +61,7 @@ def told(outcome, *parts):
 
 
 def launchers(testbed, host):
-    """Processes of the launcher on a host, the youngest last."""
+    """Returns the processes of the launcher on a host, the youngest last."""
     return by_age(pid for where, pid, name in testbed.processes() if where == host and name == "mpirun")
 
 

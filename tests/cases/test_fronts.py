@@ -25,7 +25,7 @@ def check(outcome):
 
 @pytest.fixture(scope="session")
 def front(tutti):
-    """The front of an ABI, by its name."""
+    """Returns the front of an ABI by its name."""
     made = {}
 
     def make(abi):

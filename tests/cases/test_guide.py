@@ -47,7 +47,7 @@ def environment(tutti, folder, stand_ins):
 
 
 def is_there(language):
-    """Whether programs of a language can run."""
+    """Returns true if programs of a language can run."""
     probe = PROBES[language]
     return bool(shutil.which(probe[0])) and subprocess.run(probe, capture_output=True, timeout=120).returncode == 0
 

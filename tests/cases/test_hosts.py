@@ -35,18 +35,18 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def four(mpi, hosts):
-    """Four hosts, two ranks on each."""
+    """Creates four hosts with two ranks on each."""
     return Cluster(mpi.name, hosts(4), 2)
 
 
 @pytest.fixture(scope="module")
 def eight(mpi, hosts):
-    """Eight hosts, four ranks on each."""
+    """Creates eight hosts with four ranks on each."""
     return Cluster(mpi.name, hosts(8), 4)
 
 
 def nothing_left(cluster):
-    """No host runs anything of a job."""
+    """Checks that no host runs a process of a job."""
     left = cluster.testbed.idle()
     assert not left, left
 

@@ -23,7 +23,7 @@ def counted(outcome):
 
 
 def check(outcome):
-    """No call has become longer."""
+    """Checks that no call has become longer."""
     for name, (before, beside) in counted(outcome).items():
         told = f"{name}: {before} instructions alone, {beside} beside them"
         assert 0 < before and beside <= SHARE * before + SOME, told

@@ -18,7 +18,7 @@ TOOLS = {
 
 
 def is_there(flags):
-    """Whether the compiler has the library of a sanitizer."""
+    """Returns true if the compiler has the library of a sanitizer."""
     words = ["cc", *flags, "-x", "c", "-", "-o", "/dev/null"]
     empty = "int main(void) { return 0; }"
     return subprocess.run(words, input=empty, text=True, capture_output=True).returncode == 0

@@ -25,14 +25,14 @@ LIMIT = 120 + KILLS
 
 
 def begin(tutti, ranks, file, stop, env=None):
-    """A job that goes on until there is a file `stop`."""
+    """Starts a job that runs until there is a file `stop`."""
     job = tutti.begin(ranks, tutti.compile("io_kills.c"), file, stop, env=env)
     assert job.until(lambda out, _: "going" in out, 60), job.errors()
     return job
 
 
 def go(tutti, servers, ranks, near):
-    """The same on servers."""
+    """Starts the job of `begin` on io-servers."""
     env = {"TUTTI_IO_MOUNT": str(servers.mount), "TUTTI_IO_NEAR": near}
     return begin(tutti, ranks, "tutti:grid", servers.place / "stop", env=env)
 
@@ -50,7 +50,8 @@ def pause(chance):
 
 
 def nothing_is_left(servers):
-    """Files of the grid, the manifest and the server, and none that is hidden or half made."""
+    """Checks that only files of the grid, the manifest and the server are left, and no hidden or incomplete
+    file."""
     assert servers.io("check") == ""
     files = {path.name for name in servers.names for path in servers.root(name).rglob("*")}
     assert "grid" in files and not [name for name in files if name.startswith(".") or name.endswith(".new")], files

@@ -74,7 +74,7 @@ def test_servers_die_and_come_back(tutti, place, near):
 
 
 def read_line(fifo, job, seconds=60):
-    """A line from a pipe whose writer may never come."""
+    """Reads a line from a pipe whose writer may never come."""
     fd = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     limit = time.monotonic() + seconds
     text = b""

@@ -153,7 +153,7 @@ def test_directory_and_environment(tutti, job, tmp_path):
 
 
 def processors(text):
-    """Numbers in a list such as 0-2,5."""
+    """Returns the numbers of a list such as 0-2,5."""
     parts = [part.split("-") for part in text.split(",")]
     return {number for part in parts for number in range(int(part[0]), int(part[-1]) + 1)}
 

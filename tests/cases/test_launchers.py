@@ -16,7 +16,7 @@ def rows(name):
 
 
 def shell(tutti, folder, *words, stdin="", env=None):
-    """mpirun with these words: status, standard output, standard error."""
+    """Runs mpirun with these words and returns status, standard output and standard error."""
     done = subprocess.run([tutti.mpirun, *map(str, words)], cwd=folder, env={**tutti.env, **(env or {})}, input=stdin, capture_output=True, text=True,
                           timeout=60, preexec_fn=hang_up_as_usual)
     return done.returncode, done.stdout, done.stderr
@@ -24,7 +24,7 @@ def shell(tutti, folder, *words, stdin="", env=None):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the files that rows name."""
+    """Creates a folder with the files that rows name."""
     (tmp_path / "hosts").write_text("localhost slots=8\n")
     (tmp_path / "ranks").write_text("rank 0=localhost slot=0\nrank 1=localhost slot=0:0\n")
     (tmp_path / "configuration").write_text("-n 2 echo began\n")

@@ -14,12 +14,12 @@ PYTHON = ROOT / "build" / "python" / "bin" / "python"
 
 @pytest.fixture(scope="module")
 def two(mpi, hosts):
-    """Two hosts, two ranks on each."""
+    """Creates two hosts with two ranks on each."""
     return Cluster(mpi.name, hosts(2), 2)
 
 
 def python(mpi):
-    """The Python that has mpi4py."""
+    """Returns the Python that has mpi4py."""
     if not mpi.is_tutti or not (PYTHON.parent.parent / "lib").exists():
         pytest.skip("mpi4py is not built: make python")
     return PYTHON
@@ -36,7 +36,7 @@ CHANGES = {
 
 
 def changed(words, ignored, blocked):
-    """The command line that runs `words` with such signals."""
+    """Returns the command line that runs `words` with the given signals ignored or blocked."""
     code = (
         "import os, signal, sys\n"
         f"for number in {sorted(map(int, ignored))}: signal.signal(number, signal.SIG_IGN)\n"

@@ -22,7 +22,7 @@ MANY = int(os.environ.get("TUTTI_TEST_BROADCASTS", "0"))
 
 @pytest.fixture(scope="module")
 def four(tutti, hosts):
-    """Four hosts, two ranks on each."""
+    """Creates four hosts with two ranks on each."""
     return Cluster(tutti.name, hosts(4), 2)
 
 

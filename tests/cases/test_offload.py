@@ -13,7 +13,7 @@ DEMANDED = {"TUTTI_OFFLOAD": "on"}
 
 @pytest.fixture
 def netd(tutti, hosts):
-    """A cluster of so many hosts with one rank each, and its daemons."""
+    """Starts clusters of a given number of hosts with one rank each, and their daemons."""
     made = []
 
     def make(count, *options):
@@ -27,7 +27,7 @@ def netd(tutti, hosts):
 
 
 def check(outcome, *said):
-    """The program has ended well, and said this."""
+    """Checks that the program has ended well and printed this."""
     assert outcome.status == 0, outcome
     for words in (*said, "ok"):
         assert words in outcome.out, outcome
@@ -104,7 +104,7 @@ def test_tuning_may_take_the_kernel(netd):
 
 @pytest.fixture
 def silence():
-    """Has no packet of the kernel's leave a host any more."""
+    """Drops the kernel's packets of the offload on their way out of a host."""
     hosts = []
 
     drop = "chain out { type filter hook egress device eth0 priority 0; udp dport 7547 drop; }"

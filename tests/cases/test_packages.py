@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 
 
 def run(*words, cwd=None, env=None, prefix=None):
-    """Text of a command; with the programs of `prefix` first."""
+    """Returns the output of a command that finds the programs of `prefix` first."""
     env = dict(os.environ, **(env or {}))
     if prefix:
         env["PATH"] = f"{prefix / 'bin'}:{env['PATH']}"
@@ -40,7 +40,8 @@ def run(*words, cwd=None, env=None, prefix=None):
 
 
 def needs(command, part="packages"):
-    """The tools come by scripts/need.sh, where that may install."""
+    """Installs the tools by scripts/need.sh, where that is allowed, and skips the test if a tool is
+    missing."""
     if not shutil.which(command):
         subprocess.run([ROOT / "scripts" / "need.sh", part], timeout=600)
     if not shutil.which(command):

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def prefix(tutti, tmp_path_factory):
-    """A copy of the stage."""
+    """Creates a copy of the stage."""
     place = tmp_path_factory.mktemp("my programs") / "tutti 1"
     shutil.copytree(tutti.prefix, place, symlinks=True)
     return place

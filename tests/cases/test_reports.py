@@ -20,7 +20,7 @@ def program(tutti):
 
 
 def line_of(mark):
-    """The line of the program that carries a mark."""
+    """Returns the line of the program that carries a mark."""
     lines = (SOURCES / "reports.c").read_text(encoding="ascii").splitlines()
     return next(number for number, line in enumerate(lines, 1) if f"/* {mark} */" in line)
 

@@ -48,7 +48,7 @@ def compiled(compiler, folder, name, text, *flags):
 
 
 def library(folder, name, soname=None, *needs):
-    """An empty library of this name."""
+    """Builds an empty library of this name."""
     command = ["cc", "-shared", "-fPIC", "-x", "c", "/dev/null", f"-Wl,-soname,{soname or name}", "-o", folder / name,
                "-x", "none", "-Wl,--no-as-needed", *needs]
     subprocess.run([str(word) for word in command], check=True, timeout=60)

@@ -10,7 +10,7 @@ from slurm import Slurm
 
 @pytest.fixture(scope="module")
 def cluster(hosts, tutti, tmp_path_factory):
-    """Slurm on four hosts."""
+    """Starts Slurm on four hosts."""
     if why := slurm.refusal():
         pytest.skip(why)
     return Slurm(hosts(4), tmp_path_factory.getbasetemp())
@@ -29,7 +29,7 @@ def srun(request, cluster, tutti):
 
 
 def gone(outcome):
-    """The job ended by itself and left no process."""
+    """Checks that the job ended by itself and left no process."""
     assert not outcome.timed_out, str(outcome)
     assert outcome.left == [], f"processes left: {outcome.left}\n{outcome}"
 

@@ -29,7 +29,7 @@ def words_of(name):
 
 
 def run_under(tutti, words, ranks, source, *arguments, env=None, seconds=120):
-    """A program of tests/c behind these words."""
+    """Runs a program of tests/programs behind these words."""
     program = tutti.compile(source)
     return tutti.run(ranks, *words, program, *arguments, env=env, seconds=seconds)
 

@@ -17,7 +17,7 @@ from starters import STARTERS
 
 @pytest.fixture(params=STARTERS, ids=lambda starter: starter.name)
 def starter(request, tutti):
-    """A starter, and a function that begins a job under it with the library under test."""
+    """Returns a starter with functions that begin and run a job under it with the library under test."""
     chosen = request.param
     program = chosen.prefix / "bin" / chosen.words[0]
     if not program.exists():

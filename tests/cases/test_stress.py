@@ -33,7 +33,8 @@ def tutti_says(mpi, *arguments):
 
 
 def run(mpi, request, ranks, env=None, share=1.0):
-    """One run, by default of three seconds (`share` of that) and with a seed that changes from day to day."""
+    """Runs the program once, by default for three seconds (`share` of that) and with a seed that changes from
+    day to day."""
     seconds = request.config.getoption("--stress-seconds") * share
     seed = request.config.getoption("--stress-seed") or int(time.time()) // 86400
     program = mpi.compile("coll_stress.c")

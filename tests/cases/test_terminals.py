@@ -63,7 +63,8 @@ class Terminal:
         self.master = None
 
     def left(self, seconds=20):
-        """Processes that are there so many seconds later, the shell among them."""
+        """Waits up to this many seconds until no process is left, and returns the remaining ones, including
+        the shell."""
         limit = time.monotonic() + seconds
         while (left := marked(self.mark)) and time.monotonic() < limit:
             self.shell.poll()
@@ -73,7 +74,7 @@ class Terminal:
 
 @pytest.fixture
 def terminal(tutti):
-    """A shell at a terminal."""
+    """Starts a shell at a terminal."""
     made = Terminal(tutti.env)
     made.until("ready> ")
     yield made
@@ -84,12 +85,12 @@ def terminal(tutti):
 
 
 def field(pid, number):
-    """A field of /proc/PID/stat, counted as in proc(5)."""
+    """Returns a field of /proc/PID/stat, counted as in proc(5)."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[number - 3]
 
 
 def comes_to(state, processes, seconds=10):
-    """Whether all of them come to this state."""
+    """Returns true if all of the processes reach this state."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         if all(field(pid, 3) in state for pid in processes):
@@ -99,7 +100,7 @@ def comes_to(state, processes, seconds=10):
 
 
 def ranks(terminal, count):
-    """The processes of `job wait`, once all of them have spoken."""
+    """Returns the processes of `job wait`, once all of them have printed their numbers."""
     found = [terminal.until(r"pid (\d+) \d+\n") for _ in range(count)]
     return [int(one[1]) for one in found]
 

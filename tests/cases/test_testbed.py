@@ -37,23 +37,23 @@ for _ in range(100):
 
 @pytest.fixture(scope="module")
 def three(hosts):
-    """Three hosts for the tests that leave them as they were."""
+    """Creates three hosts for the tests that leave them as they were."""
     return hosts(3)
 
 
 def run(testbed, host, *command, **more):
-    """A command on a host, to its end."""
+    """Runs a command on a host to its end."""
     command = [str(word) for word in testbed.on(host, *command)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
 
 
 def agent(testbed, host, *command, caller="n0", **more):
-    """A command that `caller` runs on `host` through the agent."""
+    """Runs a command that `caller` starts on `host` through the agent."""
     return run(testbed, caller, testbed.agent, host, *command, **more)
 
 
 def gone(pid):
-    """Whether a process ends within seconds; one that nobody waits for has ended too."""
+    """Returns true if a process ends within seconds. A process that is a zombie has ended too."""
     for _ in range(500):
         try:
             if Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rsplit(")", 1)[1].split()[0] in "ZX":
@@ -170,7 +170,7 @@ def test_a_killed_up_leaves_nothing(three, after_ms):
 
 
 def holders(name):
-    """Processes that hold hosts of this testbed."""
+    """Returns the processes that hold hosts of this testbed."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

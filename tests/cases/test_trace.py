@@ -12,7 +12,7 @@ from hosts import Cluster
 
 
 def events(path):
-    """The events of a trace; every line of it is one of Chrome's format."""
+    """Returns the events of a trace. Every line of the file has Chrome's format."""
     return [event for event in json.loads(path.read_text())["traceEvents"] if event["ph"] == "X"]
 
 
@@ -80,7 +80,7 @@ def test_a_trace_that_cannot_be_written_is_no_end(tutti, tmp_path):
 
 
 def sent(outcome):
-    """Bytes that all ranks have sent, by way."""
+    """Returns the bytes that all ranks have sent, by path."""
     lines = [line for line in outcome.err.splitlines() if ": traffic " in line]
     total = Counter()
     for line in lines:
@@ -104,7 +104,7 @@ def test_bytes_are_counted_by_way(tutti):
 
 @pytest.fixture(scope="module")
 def four(mpi, hosts):
-    """Four hosts, two ranks on each."""
+    """Creates four hosts with two ranks on each."""
     return Cluster(mpi.name, hosts(4), 2)
 
 

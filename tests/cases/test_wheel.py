@@ -15,7 +15,7 @@ from wheels import PROGRAM, packed, packer
 @pytest.fixture(scope="module")
 def environment(tutti, tmp_path_factory):
     """Installs the wheel and mpi4py by `pip install tutti-mpi mpi4py` into an environment, and returns the
-    folder of its programs."""
+    wheel and the environment's folder."""
     folder = tmp_path_factory.mktemp("wheel")
     made = packed(tutti)
     subprocess.run([sys.executable, "-m", "venv", folder / "python"], check=True, timeout=120)
@@ -25,7 +25,7 @@ def environment(tutti, tmp_path_factory):
 
 
 def run(prefix, *words, cwd=None):
-    """With nothing in the environment that could lead to another Tutti."""
+    """Runs a command with nothing in the environment that could lead to another Tutti."""
     clean = {"PATH": "/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
     done = subprocess.run([str(word) for word in words], env=clean, cwd=cwd or prefix, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"

@@ -42,7 +42,7 @@ class Holding:
         assert self.job.until(lambda out, err: "ready" in out, PATIENCE), self.job.errors()
 
     def keep(self, *options):
-        """A checkpoint: what mpirun says of it."""
+        """Takes a checkpoint and returns the message of mpirun."""
         done = keep(self.mpi, self.job, *options)
         assert done.returncode == 0, done
         return done.stdout
@@ -142,7 +142,7 @@ def drop_caches(mpi):
 
 
 def restart(mpi, folder, rounds):
-    """From mpirun until ranks go on, over reading their files."""
+    """Measures the time from mpirun until ranks continue, divided by the time of reading their files."""
     held = Holding(mpi, folder)
     held.keep("--stop")
     assert held.job.wait(PATIENCE).status == 0

@@ -32,7 +32,7 @@ ALGORITHMS = ["spread", "pairwise", "bruck"]
 
 
 def run(mpi, words, env):
-    """Seconds of a transform: of all, of the first tenth, of the last tenth."""
+    """Returns the seconds of a transform: of all, of the first tenth, of the last tenth."""
     words = [str(word) for word in mpi.command(4, *words)]
     done = subprocess.run(words, env={**mpi.env, **env}, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ SEND = f"import socket,sys\nc=socket.create_connection((sys.argv[1],7007))\nc.se
 
 
 def link(testbed):
-    """MB/s of one TCP connection between two hosts."""
+    """Returns MB/s of one TCP connection between two hosts."""
     python = shutil.which("python3")
     begin = lambda host, *words: subprocess.Popen([str(word) for word in testbed.on(host, python, "-c", *words)],  # noqa: E731
                                                   stdout=subprocess.PIPE, text=True)
@@ -53,7 +53,7 @@ class Servers:
 
 
 def brick(path):
-    """The volume file of a server."""
+    """Returns the volume file of a server."""
     return f"""volume posix
   type storage/posix
   option directory {path}
@@ -114,7 +114,7 @@ class Gluster:
         self.running.append(subprocess.Popen([str(word) for word in words]))
 
     def wait(self, host):
-        """Until it is mounted there."""
+        """Waits until the file system is mounted there."""
         for _ in range(100):
             words = self.testbed.on(host, "stat", "-f", "-c", "%T", self.mounted)
             if "fuse" in subprocess.run([str(word) for word in words], capture_output=True, text=True, check=False).stdout:
@@ -132,7 +132,7 @@ class Gluster:
 
 
 def figures(cluster, way, clients, options):
-    """The lines of io_links: numbers of each rank by name."""
+    """Returns the lines of io_links: numbers of each rank by name."""
     words = cluster.compile("io_links.c"), way.file, options.mib, options.rounds
     outcome = cluster.run(clients, *words, env=way.env, seconds=240)
     assert outcome.status == 0, outcome

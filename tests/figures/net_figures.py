@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def counters(testbed, way):
-    """Bytes that each host has sent (`tx`) or got (`rx`)."""
+    """Returns the bytes that each host has sent (`tx`) or received (`rx`)."""
     file = f"/sys/class/net/eth0/statistics/{way}_bytes"
     read = [testbed.on(host, "cat", file) for host in testbed.hosts]
     done = [subprocess.run([str(word) for word in words], capture_output=True, text=True) for words in read]
@@ -31,7 +31,7 @@ def counters(testbed, way):
 
 
 def figures(job):
-    """The lines that rank 0 has printed."""
+    """Returns the lines that rank 0 has printed."""
     lines = [line for line in job.out.splitlines() if re.search(r" us | mean ", line)]
     return lines or [f"failed: {job}"]
 
@@ -49,7 +49,7 @@ class Bench:
         return not self.only or any(str(word) in self.only for word in words)
 
     def rows(self, words, ways):
-        """A line for each way of Tutti's and for each other library."""
+        """Prints a line for each of Tutti's paths and for each other library."""
         for name, env in ways:
             say(self.hosts, name, *figures(self.run(*words, env=env)))
         for name, mpi in self.peers.items():
@@ -93,7 +93,7 @@ def s8(bench):
 
 
 def slow(bench):
-    """One host at a tenth of the rate of the others."""
+    """Limits one host to a tenth of the rate of the others."""
     bench.testbed.slow_down("n1", "100mbit")
     for words in (("bcast", 65536, 50), ("fixed", 65536, 50), ("fixed", MIB, 5)):
         bench.rows(words, (("multicast", MULTICAST), ("chosen", {}), ("hosts", HOSTS)))
@@ -116,7 +116,8 @@ def s9(bench):
 
 
 def chain(bench):
-    """A hop of a broadcast along all hosts: in the kernel, through processes that look, and that sleep."""
+    """Measures a hop of a broadcast along all hosts: in the kernel, through processes that poll, and through
+    processes that sleep."""
     daemons = Daemons(bench.testbed)
     along = {"TUTTI_ALGORITHM": "bcast=kary:radix=1"}
     asleep = {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"}

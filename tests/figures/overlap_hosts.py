@@ -48,7 +48,7 @@ class Node:
         """Nothing is between them."""
 
     def run(self, program, *arguments, env=None, output=None):
-        """Standard error of a run, standard output to a file."""
+        """Runs a program with standard output to a file, and returns its standard error."""
         output = output or self.folder / "output"
         words = self.mpi.command(self.count, self.start, program, *arguments)
         with open(output, "wb") as out:
@@ -88,7 +88,8 @@ class Hosts(Node):
         return Fraction(3 * os.cpu_count(), 4 * self.count)
 
     def shape(self, rate):
-        """Small bursts: a link does not save up what it did not send while there was computing."""
+        """Shapes the links with small bursts, so that a link does not save up what it did not send during
+        computation."""
         for host in self.testbed.hosts:
             words = f"tc qdisc replace dev eth0 root tbf rate {rate} burst 3200 latency 400ms".split()
             subprocess.run(self.testbed.on(host, *words), check=True)
@@ -100,7 +101,7 @@ class Hosts(Node):
 
 
 def build(mpi, folder, kernel, *options):
-    """The program of a kernel."""
+    """Builds the program of a kernel."""
     target = folder / f"{kernel}{''.join(options)}.c"
     refused = translate(SOURCES / "overlap" / f"{kernel}.c", target, *options)
     assert not refused, refused
@@ -113,7 +114,7 @@ def compiled(compiler, source, program):
 
 
 def numbers(text):
-    """The table that a measured program prints, as a dictionary."""
+    """Returns the table that a measured program prints, as a dictionary."""
     return {name: float(value) for name, value in re.findall(r"^(T_\w+|ROR) +(-?[0-9.]+)", text, re.M)}
 
 
@@ -122,7 +123,7 @@ def least(runs):
 
 
 def compare(hosts, kernel, size, steps, rate, repeats):
-    """One line of the table."""
+    """Measures a kernel at one rate of the links and prints its line of the table."""
     folder = hosts.folder
     hosts.shape(rate)
     sequential = compiled("cc", SOURCES / "overlap" / f"{kernel}.c", folder / "sequential")
@@ -151,7 +152,7 @@ def compare(hosts, kernel, size, steps, rate, repeats):
 
 
 def beside_devito(hosts, python, size, steps, rate, repeats):
-    """heat-2d by `tutti overlap` and by Devito, whose mode `full` computes while halos travel."""
+    """Compares heat-2d by `tutti overlap` with Devito, whose mode `full` computes while halos travel."""
     hosts.shape(rate)
     program = build(hosts.mpi, hosts.folder, "heat-2d", "--measure")
     library = hosts.mpi.prefix / "lib" / "libmpi_abi.so.1"

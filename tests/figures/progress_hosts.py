@@ -25,7 +25,8 @@ THREADED = {"TUTTI_PROGRESS_THREAD": "1"}
 
 
 def libraries(testbed):
-    """By name: the library, options of its launcher, and what asks for its progress thread."""
+    """Returns by name: the library, options of its launcher, and the settings that start its progress
+    thread."""
     tutti = Cluster("tutti", testbed, 1)
     found = {"tutti": (tutti, (), {}), "tutti-thread": (tutti, (), THREADED)}
     others = peers(testbed, 1)
@@ -37,7 +38,7 @@ def libraries(testbed):
 
 
 def measure(library, words):
-    """Seconds and ROR of a run, or why there are none."""
+    """Returns the seconds and ROR of a run, or the reason why there are none."""
     mpi, options, env = library
     command = [str(word) for word in mpi.command(4, mpi.compile("progress_ror.c"), *words, options=options)]
     try:
@@ -50,7 +51,7 @@ def measure(library, words):
 
 
 def row(found, operation, size, rate, options):
-    """A line: of each library T_comm in milliseconds, ROR and about the most that it can be."""
+    """Prints a line: for each library T_comm in milliseconds, ROR and about the greatest possible ROR."""
     runs, failed = {name: [] for name in found}, {}
     for _ in range(options.repeats):
         for name in random.sample(sorted(found), len(found)):
@@ -73,7 +74,7 @@ def row(found, operation, size, rate, options):
 
 
 def size_of(word):
-    """Bytes, from 64K or 1M."""
+    """Returns the bytes of a text such as 64K or 1M."""
     return int(word.rstrip("KM")) << {"K": 10, "M": 20}.get(word[-1], 0)
 
 

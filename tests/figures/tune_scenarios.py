@@ -42,7 +42,7 @@ class Place:
         subprocess.run([mpi.mpicc, "-O2", SOURCES / "tuned_loop.c", "-o", self.program], check=True)
 
     def seconds(self, ranks, words, env):
-        """Of a round: the mean of all, and of the last half."""
+        """Returns the seconds of a round: the mean of all, and of the last half."""
         return [float(word) for word in self.run(ranks, words, env).stdout.split()]
 
     def run(self, ranks, words, env):
@@ -66,7 +66,7 @@ class Place:
 
 
 def scenarios(number, hosts, seed):
-    """From a seed."""
+    """Draws scenarios from a seed."""
     chance = random.Random(f"{seed} {hosts}")
     for place in range(number):
         sizes = [1 << 10, 8 << 10, 64 << 10, 512 << 10] if hosts == 1 else [16 << 10, 64 << 10, 256 << 10]
@@ -79,7 +79,7 @@ def overlaps(one, other):
 
 
 def learn(place, ranks, words, model, rounds):
-    """A run that learns, into the model file: seconds of a round."""
+    """Runs the program so that it learns into the model file, and returns the seconds of a round."""
     return place.seconds(ranks, [*words, rounds], {"TUTTI_TUNE": "on", "TUTTI_MODEL_FILE": str(model)})[0]
 
 
@@ -125,7 +125,7 @@ def judge(place, scenario, speed, seconds, chance):
 
 
 def table(place, chosen, seconds, limit, seed):
-    """All scenarios of a place, as far as time permits."""
+    """Runs all scenarios of a place, as far as time permits."""
     begin = time.monotonic()
     multiplications = 20_000_000
     speed = multiplications / place.seconds(1, ["bcast", 8, multiplications, 0, 3], {})[1]

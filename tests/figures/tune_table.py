@@ -31,7 +31,7 @@ SUMS = ("reduce", "allreduce", "ireduce", "iallreduce")
 
 
 def programs(hosts):
-    """Kind, operations, ranks and work beside each operation."""
+    """Returns kind, operations, ranks and work beside each operation of every program."""
     if hosts == 1:
         for ranks in (2, 4):
             yield from (("loop", one, ranks, 2000 if one.startswith("i") else 0) for one in SINGLE)
@@ -62,7 +62,7 @@ class Table(Place):
         subprocess.run([mpi.mpicc, "-O2", SOURCES / "tune_table.c", "-o", self.program], check=True)
 
     def judge(self, program, seconds):
-        """The ratios of a program, and the name of the best forced algorithm."""
+        """Returns the ratios of a program, and the name of the best forced algorithm."""
         kind, operations, ranks, work = program
         name, _, size = operations.partition(":")
         forced = []

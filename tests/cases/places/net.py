@@ -20,7 +20,7 @@ HOSTS = 4
 
 
 def start(*arguments, program="places.c", **env):
-    """Eight ranks on four hosts."""
+    """Describes a job of eight ranks on four hosts."""
     return Start(ranks=8, arguments=arguments or ("100000",), program=program, env=env)
 
 
@@ -28,7 +28,7 @@ def start(*arguments, program="places.c", **env):
 
 
 def feed(site, host, text):
-    """Has nft read this on a host."""
+    """Passes rules to nft on a host."""
     command = site.command(host, "nft", "-f", "-")
     done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, f"{text}: {done.stderr}"
@@ -193,7 +193,7 @@ def loss(percent, *hosts):
 
 @contextlib.contextmanager
 def one_way(site):
-    """Nothing of what n2 sends reaches the others; it hears them."""
+    """Drops all packets that n2 sends to the others. It still receives theirs."""
     try:
         one_way_now(site)
         yield
@@ -259,7 +259,7 @@ def as_on_a_wire(site):
 
 
 def swallowed(longest):
-    """Longer packets vanish without a word."""
+    """Returns a rule that drops longer packets without an error message."""
     return f"iifname eth0 meta length > {longest} drop"
 
 
@@ -292,7 +292,7 @@ LENGTHS = [
 
 
 def pause(seconds, *hosts):
-    """All ranks and daemons of all hosts, or of some, stand still: a suspended machine, a frozen one."""
+    """Stops all ranks and daemons of all hosts, or of some: a suspended or frozen machine."""
 
     def during(site, _job):
         found = [pid for host, pid, name in site.testbed.processes() if name != "tutti" and (not hosts or host in hosts)]
@@ -326,7 +326,7 @@ def cable_out(seconds, host="n1"):
 
 @contextlib.contextmanager
 def rejoined(site):
-    """Every host is back in its place afterwards."""
+    """Restores every host to its place afterwards."""
     try:
         yield
     finally:

@@ -17,17 +17,18 @@ SHORT = ("20000",)
 
 
 def shell(script):
-    """Words that run a script before the command that follows; `"$@"` is that command."""
+    """Returns words that run a script before the command that follows. In the script, `"$@"` is that
+    command."""
     return ("sh", "-c", script + '; exec "$@"', "sh")
 
 
 def mounts(script):
-    """The same in mounts of its own."""
+    """Runs a script as `shell` does, in a mount namespace of its own."""
     return ("unshare", "--mount", "--propagation", "private", *shell(script))
 
 
 def limits(**wanted):
-    """Words that limit what follows, as ulimit does: limits(nofile=32)."""
+    """Returns words that limit the command that follows, as ulimit does: limits(nofile=32)."""
     return ("prlimit", *(f"--{name}={value}" for name, value in wanted.items()))
 
 
@@ -55,7 +56,7 @@ def filtered(error, calls, inner=False):
 
 
 def refused(error):
-    """Rows of what cannot be done without, under one kind of filter."""
+    """Returns rows of the calls that a job cannot do without, under one kind of filter."""
     needed = {
         "epoll_create1": "epoll_create1", "signalfd4": "signalfd", "prctl": "prctl", "getrandom": "getrandom", "pipe2": "pipe2",
         "clone,clone3,vfork": "fork", "setpgid": "setpgid", "ftruncate": "ftruncate",
@@ -154,7 +155,7 @@ LIMITS = [
 
 
 def terminal(*words):
-    """Words that give the command a terminal of its own; see terminal.py."""
+    """Returns words that give the command a terminal of its own; see terminal.py."""
     return (sys.executable, HERE / "terminal.py", *words)
 
 
@@ -234,7 +235,7 @@ def foreign_library(site):
 
 
 def fifo(variable):
-    """A setting that names a file is given a FIFO that nobody writes."""
+    """Gives a setting that names a file a FIFO without a writer."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -248,7 +249,7 @@ def fifo(variable):
 
 
 def link(variable):
-    """A setting that names a file to write is given a link to one that matters."""
+    """Gives a setting that names an output file a link to a file that must not change."""
 
     @contextlib.contextmanager
     def inside(site):

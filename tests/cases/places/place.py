@@ -39,12 +39,12 @@ OPERATIONS = "{operations}"
 
 
 def told(sentence):
-    """The job cannot be done; a line of standard error has to match."""
+    """Expects that the job cannot run. A line of standard error has to match."""
     return Expect(False, sentence)
 
 
 def right_or_told(sentence):
-    """Either is good."""
+    """Accepts either result."""
     return Expect(True, sentence)
 
 
@@ -113,7 +113,7 @@ class Site:
         self.since = time.monotonic()
 
     def command(self, host, *words):
-        """The command line that runs `words` on a host of the testbed."""
+        """Returns the command line that runs `words` on a host of the testbed."""
         return [str(word) for word in self.testbed.on(host, *words)]
 
     def on(self, host, *words, check=True):
@@ -123,22 +123,22 @@ class Site:
         return done.stdout
 
     def pids(self, name, host=None):
-        """Processes of this name on the hosts of the testbed (on one of them)."""
+        """Returns the processes of this name on the hosts of the testbed, or on one of them."""
         return [pid for at, pid, what in self.testbed.processes() if what == name and host in (None, at)]
 
     def compile(self, source, *flags):
-        """A program of tests/c."""
+        """Compiles a program of tests/programs."""
         return self.mpi.compile(source, *flags)
 
     def running(self, job):
-        """The launcher's two processes and the ranks (or what starts them) of a job on this host: (supervisor, node,
-        [ranks])."""
+        """Returns the launcher's two processes and the ranks (or their starters) of a job on this host:
+        (supervisor, node, [ranks])."""
         supervisor = next(pid for pid in marked(job.mark) if name_of(pid) == "mpirun" and name_of(parent_of(pid)) != "mpirun")
         node = next(pid for pid in children_of(supervisor) if name_of(pid) == "tutti-node")
         return supervisor, node, children_of(node)
 
     def words(self):
-        """The job's command line."""
+        """Returns the job's command line."""
         start = self.start
         program = self.compile(start.program) if start.program.endswith((".c", ".cpp")) else start.program
         mpirun = [self.mpi.mpirun]
@@ -151,13 +151,13 @@ class Site:
 
 
 def children_of(pid):
-    """The children of a process."""
+    """Returns the children of a process."""
     text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
     return [int(child) for child in text.split()]
 
 
 def name_of(pid):
-    """The short name of a process, or nothing."""
+    """Returns the short name of a process, or an empty one."""
     try:
         return Path(f"/proc/{pid}/comm").read_text(encoding="utf-8").strip()
     except OSError:
@@ -165,7 +165,7 @@ def name_of(pid):
 
 
 def parent_of(pid):
-    """The parent of a process, or 0."""
+    """Returns the parent of a process, or 0."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rsplit(")", 1)[1].split()[1])
     except OSError:

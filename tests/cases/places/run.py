@@ -24,14 +24,14 @@ from place import Row, Site, attempt  # noqa: E402
 
 
 def places(of=""):
-    """All places of this folder, or of one of its files."""
+    """Returns all places of this folder, or of one of its files."""
     modules = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in ("place", "run", "terminal") and of in ("", path.stem))
     found = [importlib.import_module(name) for name in modules]
     return [place for module in found for place in getattr(module, "PLACES", [])]
 
 
 def lacks(place):
-    """Why a place cannot be tried here, or nothing."""
+    """Returns the reason why a place cannot be tried here, if any."""
     if place.hosts and (why := hosts.refusal()):
         return why
     for need in place.needs:
@@ -60,7 +60,7 @@ class Runner:
         self.folder.chmod(0o755)
 
     def testbed(self, place):
-        """The testbed of a place, or nothing."""
+        """Returns the testbed of a place, if it needs one."""
         if not place.hosts:
             return None
         if not place.shared:
@@ -87,7 +87,7 @@ class Runner:
         return row
 
     def forget(self, place):
-        """A testbed on which something went wrong is not used again."""
+        """Drops a testbed on which something went wrong, so that it is not used again."""
         if testbed := self.testbeds.pop(place.hosts, None):
             testbed.down()
 
@@ -99,7 +99,7 @@ class Runner:
 
 
 def line(row, width):
-    """A row of the table."""
+    """Returns a row of the table as text."""
     seconds = f"{row.seconds:5.1f}" if row.seconds else "     "
     late = " LATE" if row.seconds > row.place.seconds else ""
     mark = "  " if row.good and not late else "! "

@@ -10,7 +10,7 @@ LONG = Start(ranks=8, arguments=("20000", "60"))
 
 
 def start(*arguments, **more):
-    """Eight ranks on four hosts."""
+    """Describes a job of eight ranks on four hosts."""
     return Start(ranks=8, arguments=arguments or ("100000",), **more)
 
 

@@ -32,12 +32,13 @@ def pid_namespace():
 
 
 def pid_namespace_with_proc():
-    """The same with a /proc of its own, as containers have it."""
+    """Gives the rank its own user and pid namespaces with a /proc of its own, as containers have it."""
     return ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"]
 
 
 def filtered(error="EPERM", calls="all", first=0):
-    """A filter by which calls fail with `error` after the `first` ones: see tests/programs/filter.c."""
+    """Returns words that set a filter by which calls fail with `error` after the `first` ones: see
+    tests/programs/filter.c."""
     if not BUILT.exists() or BUILT.stat().st_mtime < SOURCE.stat().st_mtime:
         BUILT.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-Werror", "-o", BUILT, SOURCE], check=True, timeout=60)
@@ -45,7 +46,7 @@ def filtered(error="EPERM", calls="all", first=0):
 
 
 def filtered_late(error="EPERM", calls="all", first=60):
-    """The filter comes in the middle of the job."""
+    """Returns words that set a filter in the middle of the job."""
     return filtered(error, calls, first)
 
 
@@ -61,7 +62,7 @@ def ranks_under(*groups):
 
 
 def refusal(words):
-    """Why these words cannot be used here, or nothing."""
+    """Returns the reason why these words cannot be used here, if any."""
     try:
         tried = subprocess.run([*words, "true"], capture_output=True, text=True, timeout=30)
     except OSError as error:
@@ -84,7 +85,7 @@ SETUPS = {
 
 
 def under(setup):
-    """Each rank starts with the words of this setup."""
+    """Starts each rank with the words of this setup."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -100,7 +101,7 @@ def permitted(setup):
 
 
 def row(setup, name, start=None, **more):
-    """A place of this setup."""
+    """Returns a place of this setup."""
     return Place(name, start or Start(), inside=under(setup), needs=(permitted(setup),), **more)
 
 

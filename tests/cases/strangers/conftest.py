@@ -22,7 +22,7 @@ def users(tutti):
 
 @pytest.fixture
 def folder(users, tmp_path):
-    """A folder of user A that others can look into, where programs of A run."""
+    """Creates a folder of user A that others can read, where programs of A run."""
     for above in (tmp_path, *tmp_path.parents):
         if above.owner() == "root" and above.stat().st_mode & 0o1 == 0 and str(above) != "/root":
             os.chmod(above, above.stat().st_mode | 0o711)

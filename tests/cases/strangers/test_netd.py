@@ -30,7 +30,7 @@ def netd(cluster):
 
 @pytest.fixture
 def no_service():
-    """The machine as it is before an administrator has started netd."""
+    """Restores the machine to its state before an administrator has started netd."""
     shutil.rmtree(DIRECTORY, ignore_errors=True)
     yield
     shutil.rmtree(DIRECTORY, ignore_errors=True)

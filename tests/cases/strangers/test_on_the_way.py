@@ -21,7 +21,7 @@ FORGED = "not what the other end sent"
 
 @pytest.fixture(scope="module")
 def two(tutti, hosts):
-    """Two hosts with a rank on each."""
+    """Creates two hosts with a rank on each."""
     if not shutil.which("nft"):
         pytest.skip("nft is missing, which leads connections to somebody in between")
     return Cluster(tutti.name, hosts(2), 1)

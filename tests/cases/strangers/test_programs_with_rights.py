@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 
 @pytest.fixture
 def set_user(users, tutti, folder):
-    """A program of user A that runs with A's rights whoever starts it."""
+    """Builds a program of user A that runs with A's rights, whichever user starts it."""
     program = folder / "sums"
     shutil.copy(tutti.compile(HERE / "sums.c", name="strangers_sums"), program)
     os.chown(program, A, A)
