@@ -1,5 +1,5 @@
-/* Checks that objects that are created and freed again and again leave no memory allocated. Counts the allocations
- * of this process that are alive.
+/* Checks that objects that are created and freed again and again leave no memory allocated. Counts the
+ * allocations of this process that are alive.
  * arguments: CYCLES [KIND] */
 #define _GNU_SOURCE
 #include <errno.h>

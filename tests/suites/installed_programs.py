@@ -63,7 +63,7 @@ TESTERS = ["xdlu", "xdllt", "xdqr", "xdinv", "xzlu", "xdbrd", "xdhrd"]
 
 
 def inside(mode, *words):
-    """A command that sees the layer."""
+    """Returns a command that sees the layer."""
     return ["unshare", "--mount", "sh", "-c", MOUNT, "sh", HOME, mode, *words]
 
 
@@ -74,7 +74,7 @@ def in_layer(*words, cwd=None):
 
 
 def install():
-    """The packages, once."""
+    """Installs the packages, once."""
     mark, wanted = HOME / ".packages", " ".join(PACKAGES)
     if mark.exists() and mark.read_text(encoding="utf-8") == wanted:
         return
@@ -107,7 +107,7 @@ def copies(folder, *names):
 
 
 def rows(pattern, text):
-    """Lines that matter, without the order in which ranks wrote them."""
+    """Returns the lines that matter, without the order in which ranks wrote them."""
     return "\n".join(sorted(line.strip() for line in text.splitlines() if re.search(pattern, line)))
 
 
@@ -211,7 +211,7 @@ GROUPS = {"lammps": lammps, "gromacs": gromacs, "elk": elk, "petsc": petsc, "sca
 
 
 def alike(one, other):
-    """Whether texts are equal, numbers but for their last digits."""
+    """Returns true if texts are equal, except for the last digits of numbers."""
     ones, others = one.split(), other.split()
     return bool(ones) and len(ones) == len(others) and all(a == b or close(a, b) for a, b in zip(ones, others))
 
@@ -224,7 +224,7 @@ def close(one, other):
 
 
 def run(mpi, program, ranks, own):
-    """The result of a job, its seconds, and what went wrong."""
+    """Returns the result of a job, its seconds, and a description of the failure, if any."""
     folder = HOME.with_name("built") / "installed" / ("own" if own else "tutti")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -238,7 +238,7 @@ def run(mpi, program, ranks, own):
 
 
 def compare(mpi, program, rounds):
-    """Whether results are alike, and the least seconds of either."""
+    """Returns whether the results are alike, and the least seconds of either."""
     seconds, good = {True: math.inf, False: math.inf}, True
     for ranks in (*[program.ranks] * rounds, *program.others):
         results = {}

@@ -111,7 +111,7 @@ IOR = {
 
 
 def ior(mpi, suite, place):
-    """IOR of its own repository, by MPI-IO: on a file system, and on io-servers, near and far."""
+    """Runs IOR of its own repository, by MPI-IO: on a file system, and on io-servers, near and far."""
     built = HOME / "ior-built"
     if not (built / "src" / "ior").exists():
         shutil.rmtree(built, ignore_errors=True)
@@ -128,12 +128,13 @@ def ior(mpi, suite, place):
 
 
 def compared(outcome):
-    """IOR goes on where data are wrong, and says so."""
+    """Returns true if IOR has compared the data and reported no difference. IOR continues where data are
+    wrong, and reports it."""
     return "read" in outcome.out and not re.search(r"ERROR|WARNING|FAILED|incorrect", outcome.out + outcome.err)
 
 
 def hdf5_built(mpi):
-    """HDF5 with MPI, built and installed."""
+    """Builds and installs HDF5 with MPI."""
     source, built = fetch("hdf5"), HOME / "hdf5-built"
     if not (built / "installed" / "lib" / "libhdf5_hl.so").exists():
         built.mkdir(exist_ok=True)

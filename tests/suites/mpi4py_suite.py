@@ -28,7 +28,7 @@ BESIDE = 2
 
 
 def limit(seconds, ranks, hosts):
-    """Seconds for a file that has so many on up to 4 ranks of a host.
+    """Returns the seconds allowed for a file that takes this many on up to 4 ranks of a host.
 
     Its longest tests go over all roots and all counts up to the number of ranks, in blocks of as many elements, and compare each in Python: the
     work of a rank grows with the cube of their number, measured on all libraries alike. Between hosts of a testbed each of many
@@ -38,7 +38,8 @@ def limit(seconds, ranks, hosts):
 
 
 def known_failures(names, hosts, front):
-    """Patterns of tests in these files that cannot pass yet; some only where the ranks are on several hosts, or on a front."""
+    """Returns patterns of tests in these files that cannot pass yet. Some apply only where the ranks are on
+    several hosts, or on a front."""
     lines = (Path(__file__).parent / "mpi4py_known.tsv").read_text(encoding="utf-8").splitlines()
     fields = [[*line.split("\t"), ""] for line in lines if line and not line.startswith("#")]
     patterns = [pattern for pattern, _, where, *_ in fields if not where or where == "hosts" and hosts or where == front]
@@ -47,7 +48,8 @@ def known_failures(names, hosts, front):
 
 
 def read(text):
-    """Tests run and skipped by the words of unittest, and the names of the failed ones, on whatever rank.
+    """Returns the numbers of tests run and skipped as unittest reports them, and the names of the failed
+    ones, on whatever rank.
 
     None if it did not come to its end. A test with several wrong parts is one failure.
     """
@@ -61,7 +63,8 @@ def read(text):
 
 
 def run_file(mpi, name, ranks, timeout):
-    """Tests run, skipped, and names of the failed of one file on that many ranks."""
+    """Runs one file on that many ranks. Returns the numbers of tests run and skipped, and the names of the
+    failed ones."""
     if isinstance(mpi, Front):
         # The wheel has a variant for each ABI, and takes that of the first library found: mpirun offers both.
         library = mpi.folder / ("libmpi.so.12" if mpi.abi == "mpich" else "libmpi.so.40")
@@ -87,7 +90,7 @@ def run_file(mpi, name, ranks, timeout):
 
 
 def chosen(only):
-    """Names of files to run; a name that no file has is an error, and so is a suite that is not there."""
+    """Returns the names of files to run. A name without a file is an error, and so is a missing suite."""
     every = sorted(path.stem[5:] for path in SUITE.glob("test_*.py"))
     if not every:
         sys.exit("mpi4py_suite: mpi4py is not there; make python fetches and builds it")
@@ -98,7 +101,8 @@ def chosen(only):
 
 
 def run_files(mpi, names, ranks, options, known):
-    """Passed, failed and skipped of these files, patterns of known failures that were seen, and whether a failure is new."""
+    """Runs these files. Returns the numbers of passed, failed and skipped tests, the patterns of known
+    failures that were seen, and whether a failure is new."""
     sums, bad, seen = [0, 0, 0], False, set()
 
     def run_one(name):

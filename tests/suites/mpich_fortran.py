@@ -57,7 +57,7 @@ class Layer:
         return place
 
     def build(self, place, name):
-        """The program, or why there is none."""
+        """Returns the built program, or the reason why there is none."""
         text = (place / "Makefile.am").read_text(encoding="utf-8").replace("\\\n", " ")
         listed = re.search(rf"^(?:nodist_)?{name}_SOURCES\s*=\s*(.*)$", text, re.M)
         sources = [place / word for word in listed[1].split()] if listed else [place / f"{name}{self.suffix}"]
@@ -90,13 +90,14 @@ class Layer:
 
 
 def failure(said):
-    """The first line of what a compiler said that tells why."""
+    """Returns the first line of a compiler's output that gives the reason."""
     lines = [line.strip() for line in said.splitlines() if re.search("Error|error:|undefined", line)]
     return "does not compile: " + (lines or said.strip().splitlines() or [""])[0][-150:]
 
 
 def run_folder(layer, folder, words, known):
-    """Passed, failed and skipped tests of a folder, and whether a failure is new."""
+    """Runs a folder. Returns the numbers of passed, failed and skipped tests, and whether a failure is
+    new."""
     totals, is_bad, place = [0, 0, 0], False, layer.prepare(folder)
     for test in read_list(place):
         label = f"{layer.name}/{folder.name}/{test.name}"

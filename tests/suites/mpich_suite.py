@@ -30,7 +30,7 @@ RANDOM_TYPES = ["MPI_INT", "MPI_INT:4+MPI_DOUBLE:8"]
 
 
 def random_list(folder):
-    """Tests on random datatypes: those that maint/gentests_dtp.sh writes."""
+    """Returns the tests on random datatypes: those that maint/gentests_dtp.sh writes."""
     seed, here = 0, str(folder.relative_to(SUITE))
     for line in (SUITE / "maint" / "dtp-test-config.txt").read_text(encoding="utf-8").splitlines():
         if not line or line.startswith("#"):
@@ -52,7 +52,7 @@ def random_list(folder):
 
 
 def recipes(folder):
-    """From the makefile: sources and definitions of programs that are not simply NAME.c."""
+    """Reads from the makefile the sources and definitions of programs that are not simply NAME.c."""
     made = {}
     text = (folder / "Makefile.am").read_text(encoding="utf-8").replace("\\\n", " ")
     for name, what, value in re.findall(r"^(\w+)_(SOURCES|CPPFLAGS)\s*=\s*(.*)$", text, re.M):
@@ -65,7 +65,7 @@ def recipes(folder):
 
 
 def build(mpi, folder, name, recipe):
-    """The program, or why there is none."""
+    """Returns the built program, or the reason why there is none."""
     sources, flags = recipe.get(name, ([], []))
     sources = sources or [folder / f"{name}.c"]
     if not all(source.exists() for source in sources):
@@ -83,7 +83,8 @@ def build(mpi, folder, name, recipe):
 
 
 def run_folder(mpi, folder, options, known):
-    """Passed, failed and skipped tests of a folder, and whether a failure is new."""
+    """Runs a folder. Returns the numbers of passed, failed and skipped tests, and whether a failure is
+    new."""
     totals, bad, recipe = [0, 0, 0], False, recipes(folder)
     tests = [*read_list(folder), *(random_list(folder) if options.random else [])]
     for test in tests:

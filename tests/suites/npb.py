@@ -51,7 +51,7 @@ class Sources:
         self.env = {**mpi.env, "PATH": f"{mpi.prefix / 'bin'}:{os.environ['PATH']}"}
 
     def build(self, kernel, size, subtype=""):
-        """The program of a kernel, or nothing where it does not build."""
+        """Returns the program of a kernel, or None if it does not build."""
         words = ["make", "-s", kernel.upper(), f"CLASS={size}"] + ([f"SUBTYPE={subtype}"] if subtype else [])
         made = subprocess.run(words, cwd=self.place, env=self.env, capture_output=True, text=True, check=False)
         suffix = f".{FILES[subtype]}" if subtype else ""
@@ -63,13 +63,13 @@ class Sources:
 
 
 def is_verified(outcome):
-    """Whether the kernel took its result for right."""
+    """Returns true if the kernel has verified its result."""
     said = " ".join(outcome.out.split())
     return outcome.status == 0 and not outcome.left and "Verification = SUCCESSFUL" in said
 
 
 def tries(words):
-    """Kernel, class, how it writes files, numbers of ranks."""
+    """Returns what to run: kernel, class, the way of writing files, numbers of ranks."""
     for size in words.classes.split(","):
         for kernel, ranks in KERNELS.items():
             yield kernel, size, "", ranks

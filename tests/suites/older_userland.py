@@ -76,7 +76,7 @@ class Userland:
 
 
 def install(userland, wheel):
-    """`pip install tutti-mpi mpi4py`, from files."""
+    """Runs `pip install tutti-mpi mpi4py` from files."""
     files = userland.root / "opt" / "wheels"
     shutil.rmtree(files, ignore_errors=True)
     files.mkdir()

@@ -38,13 +38,13 @@ PANIC = ("derive_nonthreaded_panic", "derive_postfinalize_panic", "derive_preini
 
 
 def fetch(name):
-    """The folder of a program's sources."""
+    """Fetches a program's sources and returns their folder."""
     subprocess.run([ROOT / "scripts" / "public.sh", name], check=True, timeout=900)
     return HOME / name
 
 
 def copied(folder, name):
-    """A copy of sources to be built in, made anew."""
+    """Creates a fresh copy of sources to build in."""
     place = HOME / "built" / name
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder, place, symlinks=True)

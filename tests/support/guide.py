@@ -39,12 +39,12 @@ class Block:
         return f"{self.page}:{self.line}"
 
     def status(self):
-        """With which status the last command ends."""
+        """Returns the status with which the last command has to end."""
         return int(self.words.get("status", 0))
 
 
 def blocks(page):
-    """The blocks of a page, those of `text` given to the commands before them."""
+    """Returns the blocks of a page. Those of `text` belong to the commands before them."""
     found = []
     text = page.read_text(encoding="utf-8")
     for match in FENCE.finditer(text):
@@ -58,13 +58,13 @@ def blocks(page):
 
 
 def pages():
-    """All pages, in the order of SUMMARY.md."""
+    """Returns all pages, in the order of SUMMARY.md."""
     names = re.findall(r"\]\(([^)]+\.md)\)", (PAGES / "SUMMARY.md").read_text(encoding="utf-8"))
     return [PAGES / name for name in names]
 
 
 def missing(expected, output):
-    """The first of the expected lines that does not come, in its turn."""
+    """Returns the first of the expected lines that is missing at its place in the order."""
     lines = iter(output.splitlines())
     for wanted in expected:
         pattern = re.compile(".*".join(map(re.escape, wanted.split(" ... "))))

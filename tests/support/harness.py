@@ -24,7 +24,8 @@ MARK = "JOB_MARK"
 
 
 def hang_up_as_usual():
-    """A test run under nohup ignores SIGHUP, one in the background of a script SIGINT, and its children would inherit that."""
+    """Restores the default actions of signals. A test run under nohup ignores SIGHUP, one in the background
+    of a script SIGINT, and its children would inherit that."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -51,7 +52,8 @@ def check(outcome):
 
 
 def by_age(pids):
-    """The oldest process first. Their numbers do not say so: they begin anew."""
+    """Sorts processes by age, the oldest first. Their numbers do not show the age, because numbers start
+    again from the beginning."""
     def started(pid):
         try:
             # Behind the name, which may be anything (proc(5), field 22).
@@ -62,7 +64,7 @@ def by_age(pids):
 
 
 def marked(mark):
-    """Processes, zombies left out, whose environment carries `mark`."""
+    """Returns the processes whose environment carries `mark`, without zombies."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -113,11 +115,11 @@ class Job:
             start_new_session=True, preexec_fn=hang_up_as_usual)
 
     def output(self):
-        """Standard output so far."""
+        """Returns the standard output so far."""
         return self._so_far(self.out)
 
     def errors(self):
-        """Standard error so far."""
+        """Returns the standard error so far."""
         return self._so_far(self.err)
 
     def until(self, ready, seconds=30):
@@ -173,8 +175,8 @@ class Mpi:
             self.env |= peers.environment(name)
 
     def compile(self, source, *flags, name=None):
-        """The program made from `source` (called `name` where it is built with several `flags`), compiled
-        again only when a source is newer."""
+        """Returns the program made from `source` (called `name` where it is built with several `flags`).
+        Compiles it again only when a source is newer."""
         source = Path(source) if Path(source).is_absolute() else SOURCES / source
         program = BUILT / self.name / (name or source.stem)
         inputs = [source, *SOURCES.glob("*.h"), *source.parent.glob("*.h"), self.prefix / "include" / "mpi.h"]
@@ -193,7 +195,7 @@ class Mpi:
         assert made.returncode == 0, f"{source.name} does not compile:\n{made.stderr}"
 
     def command(self, ranks, program, *arguments, options=()):
-        """The command line of a job."""
+        """Returns the command line of a job."""
         return [self.mpirun, *options, "-n", ranks, program, *arguments]
 
     def begin(self, ranks, program, *arguments, options=(), env=None, **more):
@@ -201,11 +203,11 @@ class Mpi:
         return Job(self.command(ranks, program, *arguments, options=options), {**self.env, **(env or {})}, **more)
 
     def run_words(self, words, env=None, seconds=120, **more):
-        """A job from start to end, of all words that follow mpirun."""
+        """Runs a job from start to end. The words are all that follow mpirun."""
         return Job([self.mpirun, *words], {**self.env, **(env or {})}, **more).wait(seconds)
 
     def run(self, ranks, program, *arguments, options=(), env=None, seconds=120, **more):
-        """A job from start to end."""
+        """Runs a job from start to end."""
         return self.begin(ranks, program, *arguments, options=options, env=env, **more).wait(seconds)
 
 

@@ -14,7 +14,7 @@ NUMBERS = itertools.count()
 
 
 def refusal():
-    """Why there can be no testbed here, or nothing."""
+    """Returns the reason why there can be no testbed here, if any."""
     if os.geteuid() != 0:
         return "several hosts on one machine take root"
     missing = [name for name in ("ip", "tc", "nsenter", "unshare") if not shutil.which(name)]
@@ -40,7 +40,7 @@ class Testbed:
         self.agent = Path("/run/tutti-testbed") / self.name / "agent"
 
     def act(self, action, *words, check=True):
-        """`tutti testbed ACTION`, its output."""
+        """Runs `tutti testbed ACTION` and returns its output."""
         command = [str(word) for word in (self.program, "testbed", action, "--name", self.name, *words)]
         # Processes on the hosts inherit the signals that are ignored here.
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=hang_up_as_usual)
@@ -48,7 +48,7 @@ class Testbed:
         return done.stdout
 
     def on(self, host, *command):
-        """The command line that runs `command` on a host."""
+        """Returns the command line that runs `command` on a host."""
         return [self.program, "testbed", "exec", "--name", self.name, host, *command]
 
     def processes(self):
@@ -91,7 +91,7 @@ class Cluster(Mpi):
             self.env |= peer_libraries.yielding(name, between_hosts=True)[1]
 
     def place(self, ranks):
-        """Options that put `ranks` ranks on as many hosts as they need."""
+        """Returns options that put `ranks` ranks on as many hosts as they need."""
         hosts = self.testbed.hosts[:-(-ranks // self.per_host)]
         if self.is_tutti:
             return ["--agent", self.testbed.agent, "--host", ",".join(f"{host}:{self.per_host}" for host in hosts)]
@@ -101,10 +101,11 @@ class Cluster(Mpi):
         return self.testbed.on("n0", self.mpirun, *self.place(ranks), *options, "-n", ranks, program, *arguments)
 
     def launch(self, words, env=None, **more):
-        """A job by its command line, from the first host."""
+        """Starts a job by its command line, from the first host."""
         return Job(self.testbed.on("n0", *words), {**self.env, **(env or {})}, **more)
 
 
 def peers(testbed, per_host):
-    """The other libraries that are installed, by name. They yield, as hosts here share processors."""
+    """Returns the other libraries that are installed, by name. They yield, because hosts share processors
+    here."""
     return {name: Cluster(name, testbed, per_host) for name in peer_libraries.installed()}

@@ -5,7 +5,7 @@ import time
 
 
 def gone(outcome):
-    """The job ended by itself and left no process."""
+    """Checks that the job ended by itself and left no process."""
     assert not outcome.timed_out, str(outcome)
     assert outcome.left == [], f"processes left: {outcome.left}\n{outcome}"
 
@@ -16,7 +16,7 @@ def pids(output):
 
 
 def waiting(mpi, job, ranks, **more):
-    """A job all of whose ranks wait."""
+    """Starts a job all of whose ranks wait."""
     running = mpi.begin(ranks, job, "wait", **more)
     assert running.until(lambda out, _: len(pids(out)) == ranks), running.errors()
     time.sleep(0.2)

@@ -45,7 +45,7 @@ def ends_right(outcome, expected):
 
 
 def instants(name):
-    """Chance, from a seed that is printed."""
+    """Prints a seed and returns the random generator that it starts."""
     seed = int(os.environ.get("SEED", time.time_ns()))
     print("seed", seed)
     return random.Random(f"{seed}{name}")
@@ -78,7 +78,7 @@ def command(mpi, *words):
 
 
 def keep(mpi, job, *options):
-    """A checkpoint of a job of this host, as soon as it is there."""
+    """Takes a checkpoint of a job of this host, as soon as the job is there."""
     return kept(lambda: command(mpi, "checkpoint", job.process.pid, *options), job)
 
 
@@ -100,19 +100,19 @@ def keep_and_stop(mpi, job, place):
 
 
 def ends_kept(done, job):
-    """The job was kept, and ends with it."""
+    """Checks that the checkpoint was written and that the job ends with it."""
     assert done.returncode == 0, done
     outcome = job.wait(PATIENCE)
     assert outcome.status == 0 and not outcome.left, outcome
 
 
 def restart(mpi, place, before, *options, **more):
-    """The job of a set goes on; `before` is a job that it was."""
+    """Restarts the job of a set. `before` is the job from which the set came."""
     return Job([mpi.mpirun, *options, "--restart", place], mpi.env, mark=before.mark, **more)
 
 
 def newest(place):
-    """The newest whole set, or 0."""
+    """Returns the number of the newest complete set, or 0."""
     names = [entry.name for entry in place.iterdir()] if place.exists() else []
     return max((int(name) for name in names if name.isdigit()), default=0)
 

@@ -16,14 +16,14 @@ ROUNDS = {"eager": 150000, "longer": 1500, "longest": 200, "unexpected": 15000, 
 
 @pytest.fixture
 def place(tutti, tmp_path):
-    """A directory of sets; only Tutti keeps jobs."""
+    """Creates a directory of sets. Only Tutti can keep jobs, so the test is skipped for other libraries."""
     yield tmp_path / "sets"
     shutil.rmtree(tmp_path, ignore_errors=True)
 
 
 @pytest.fixture
 def gate(tmp_path):
-    """Closed at first."""
+    """Returns a gate that is closed at first."""
     return Gate(tmp_path / "gate")
 
 

@@ -6,7 +6,7 @@ from keeping import PATIENCE, checksum, kept, lasting, name_of, until
 
 
 def mpirun_of(job):
-    """The process of mpirun itself, below what puts it into the namespaces of a host."""
+    """Returns the process of mpirun itself, below the process that enters the namespaces of a host."""
     def found():
         assert job.process.poll() is None, f"the job is over: {job.output()}\n{job.errors()}"
         pid = job.process.pid
@@ -28,13 +28,13 @@ def begin(cluster, program, arguments, place, env=None, options=(), ranks=8):
 
 
 def restart(cluster, place, before, hosts, options=(), env=None):
-    """The job of a set goes on; `before` is a job that it was."""
+    """Restarts the job of a set. `before` is the job from which the set came."""
     where = ["--agent", cluster.testbed.agent, "--host", ",".join(hosts)]
     return cluster.launch([cluster.mpirun, *where, *options, "--restart", place], env=env, mark=before.mark)
 
 
 def keep(cluster, job, *options):
-    """A checkpoint, as soon as the job is there."""
+    """Takes a checkpoint, as soon as the job is there."""
     return kept(lambda: ask(cluster, job, *options), job)
 
 

@@ -58,7 +58,8 @@ class Program:
         return self.draw.choice(items)
 
     def bounds(self, depth, around):
-        """The first value and the end of a loop: within the array, sometimes moving with a loop around it, or with time."""
+        """Draws the first value and the end of a loop: within the array, sometimes moving with a loop around
+        it, or with time."""
         low, high = str(self.reach + self.draw.randint(0, 1)), f"{self.size} - {self.reach + self.draw.randint(0, 1)}"
         if self.is_odd and around and self.draw.random() < 0.4:
             other = self.draw.choice(around)
@@ -90,7 +91,7 @@ class Program:
         return array + "".join(f"[{self.subscript(name, offset)}]" for name, offset in zip(self.counters, offsets))
 
     def value(self, sources, kind):
-        """An expression without overflow: fractions of real numbers, remainders of whole ones."""
+        """Draws an expression without overflow: fractions of real numbers, remainders of whole ones."""
         def read():
             return self.element(self.draw.choice(sources), [self.draw.randint(-self.reach, self.reach) for _ in self.counters])
         number = self.draw.randint(1, 4)
@@ -172,7 +173,7 @@ class Program:
         return "\n".join(head) + f"\nint main(int argc, char **argv)\n{{\n{body}    return 0;\n}}\n"
 
     def styled(self, region):
-        """The same loops as other people indent them."""
+        """Returns the same loops as other people indent them."""
         pragma, *lines = region.splitlines()
         style = self.one_of("plain", "plain", "flat", "one line", "gnu", "after")
         if style == "flat":

@@ -2,7 +2,8 @@
 
 
 def poisoned(operation, ranks, hosts, order):
-    """A model file by which these algorithms, the best first, are the worse the better they are."""
+    """Returns a model file that misjudges these algorithms: the better an algorithm, the higher its cost.
+    `order` lists the best first."""
     where = str(ranks) if hosts == 1 else f"{ranks}@{hosts}"
     factors = {}
     for place, algorithm in enumerate(reversed(order)):

@@ -63,7 +63,7 @@ def read_test(line):
 
 
 def read_list(folder):
-    """The tests of a folder, each once: lists repeat some with settings of MPICH."""
+    """Returns the tests of a folder, each once. The lists repeat some with settings of MPICH."""
     path = next((folder / name for name in ("testlist", "testlist.in") if (folder / name).exists()), None)
     lines = path.read_text(encoding="utf-8").splitlines() if path else []
     tests = [test for test in map(read_test, lines) if test]
@@ -109,13 +109,13 @@ def prepare(mpi):
 
 
 def known_failures():
-    """Tests that cannot pass: folder/name."""
+    """Returns the tests that cannot pass: folder/name."""
     lines = (ROOT / "tests" / "suites" / "mpich_known.tsv").read_text(encoding="utf-8").splitlines()
     return {line.split("\t")[0] for line in lines if line and not line.startswith("#")}
 
 
 def run(mpi, program, label, test, seconds):
-    """The outcome, and whether it is the one to be expected."""
+    """Runs a program. Returns the outcome, and whether it is the expected one."""
     # The list's limit is for one test more than is usual; programs look for their children where they are.
     options = ["-initial-errhandler", "mpi_errors_return"] if label.startswith(BEFORE_MPI_4) else []
     seconds *= 2 if label.startswith(SPINNING) else 1

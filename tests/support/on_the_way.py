@@ -137,7 +137,7 @@ class OnTheWay:
         assert ready and program.stdout.readline() == "there\n", program.stderr.read() if ready else "it is not there"
 
     def has_changed(self):
-        """Whether one of the programs has done what it was told."""
+        """Returns true if one of the programs has made its change."""
         ready, _, _ = select.select([program.stdout for program in self.programs], [], [], 0)
         return any("changed" in stdout.readline() for stdout in ready)
 

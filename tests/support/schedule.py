@@ -20,7 +20,7 @@ EVERY_S = 30
 
 
 def read_durations():
-    """Seconds by test, as last measured."""
+    """Returns the seconds of each test, as last measured."""
     if not TABLE.exists():
         return {}
     rows = (line.split("\t") for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
@@ -28,7 +28,7 @@ def read_durations():
 
 
 def plain(nodeid):
-    """The test's name without the group that pytest-xdist appends."""
+    """Returns the test's name without the group that pytest-xdist appends."""
     return nodeid.rpartition("@")[0] if "@" in nodeid.rpartition("]")[2] else nodeid
 
 

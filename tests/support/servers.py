@@ -50,7 +50,7 @@ class Servers:
         process.stdout.close()
 
     def io(self, *words, status=0):
-        """`tutti io ...`, its output."""
+        """Runs `tutti io ...` and returns its output."""
         done = subprocess.run([str(word) for word in (TUTTI, "io", *words, "--mount", self.mount)], capture_output=True, text=True)
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout + done.stderr

@@ -38,7 +38,7 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def refusal():
-    """Why there can be no Slurm here, or nothing."""
+    """Returns the reason why there can be no Slurm here, if any."""
     missing = [name for name in ("slurmctld", "slurmd", "srun", "munged") if not shutil.which(name)]
     return f"commands are missing: {', '.join(missing)} (scripts/need.sh slurm installs them)" if missing else None
 
@@ -78,7 +78,7 @@ class Slurm:
         return done.stdout
 
     def await_hosts(self, seconds=60):
-        """Until all hosts are idle."""
+        """Waits until Slurm reports all hosts as idle."""
         limit = time.monotonic() + seconds
         states = ""
         while time.monotonic() < limit:
@@ -92,5 +92,5 @@ class Slurm:
         raise AssertionError(f"Slurm does not come up: {states}")
 
     def on_first(self, *command):
-        """The command line that runs a command on the first host, as a user of the cluster would."""
+        """Returns the command line that runs a command on the first host, as a user of the cluster would."""
         return [*map(str, self.testbed.on(self.testbed.hosts[0], *command))]

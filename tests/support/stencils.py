@@ -12,7 +12,7 @@ FLAGS = ["-O1", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unknow
 
 
 def stencil(draw):
-    """The text of a program: its arguments are size and steps, its output all bits of its arrays."""
+    """Returns the text of a program. Its arguments are size and steps, its output all bits of its arrays."""
     dimensions = draw.choice([1, 1, 2, 2, 3])
     names = "ABC"[: draw.randint(1, 3)]
     reach = draw.choice([1, 1, 2])
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
 
 
 def nest(draw, names, variables, reach):
-    """A nest of loops with one or two statements; half of them read nothing that they write."""
+    """Draws a nest of loops with one or two statements. Half of them read nothing that they write."""
     written = draw.choice(names)
     sources = names.replace(written, "") if len(names) > 1 and draw.random() < 0.5 else names
     number = draw.choice([1, 1, 2])
@@ -65,7 +65,7 @@ def nest(draw, names, variables, reach):
 
 
 def assignment(draw, written, sources, variables, reach):
-    """One statement, whose factors add up to less than one."""
+    """Draws one statement, whose factors add up to less than one."""
     def read():
         offsets = [draw.randint(-reach, reach) for _ in variables]
         shifted = (f"[{v} {'-' if o < 0 else '+'} {abs(o)}]" if o else f"[{v}]" for v, o in zip(variables, offsets))
@@ -77,7 +77,7 @@ def assignment(draw, written, sources, variables, reach):
 
 
 def translate(source, target, *options):
-    """Translates; the words of a refusal, or nothing."""
+    """Translates a program. Returns the error text of a refusal, otherwise an empty text."""
     made = subprocess.run([TOOL, "overlap", source, "-o", target, *options], capture_output=True, text=True, timeout=120)
     assert made.returncode in (0, 1) and (made.returncode == 0 or "error: " in made.stderr), made.stderr
     return made.stderr if made.returncode else ""

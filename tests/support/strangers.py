@@ -17,7 +17,7 @@ PYTHON = "/usr/bin/python3"
 
 
 def refusal():
-    """Why there can be no two users here, or nothing."""
+    """Returns the reason why there can be no two users here, if any."""
     if os.geteuid() != 0:
         return "acting as two users takes root"
     missing = [name for name in ("setpriv", PYTHON) if not shutil.which(name)]
@@ -25,24 +25,24 @@ def refusal():
 
 
 def as_user(user, *words):
-    """A command line that runs `words` as a user without any right."""
+    """Returns a command line that runs `words` as a user without any right."""
     privileges = ["--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
     return ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", *privileges, *map(str, words)]
 
 
 def begin_as(user, tutti, *words, env=None, **more):
-    """A job or command of a user."""
+    """Starts a job or command of a user."""
     return Job(as_user(user, *words), {**tutti.env, **(env or {})}, **more)
 
 
 def call_as(user, *words, **more):
-    """A command of a user from start to end."""
+    """Runs a command of a user from start to end."""
     return subprocess.run(as_user(user, *words), capture_output=True, text=True, timeout=60, check=False, **more)
 
 
 @contextlib.contextmanager
 def stranger(code, *arguments, prefix=(), user=B):
-    """A program in Python that a stranger runs meanwhile. It has printed a line when it is ready."""
+    """Runs a program in Python as a stranger meanwhile. The program prints a line when it is ready."""
     words = [*prefix, *as_user(user, PYTHON, "-c", code, *arguments)]
     process = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     ready, _, _ = select.select([process.stdout], [], [], 60)
@@ -58,17 +58,17 @@ def stranger(code, *arguments, prefix=(), user=B):
 
 
 def folder_of(user):
-    """The directory of a user's sockets."""
+    """Returns the directory of a user's sockets."""
     return Path(f"/tmp/tutti-{user}")
 
 
 def sockets(user):
-    """Files of the user's sockets that exist, by the name behind the host's number."""
+    """Returns the files of the user's sockets that exist, by the name behind the host's number."""
     return {path.name.split("-", 2)[2]: path for path in folder_of(user).glob("*-*-*")}
 
 
 def await_socket(user, start, seconds=20):
-    """The file of the user's socket whose name begins with `start`."""
+    """Waits for the user's socket whose name begins with `start`, and returns its file."""
     limit = time.monotonic() + seconds
     while time.monotonic() < limit:
         for name, path in sockets(user).items():
@@ -79,7 +79,7 @@ def await_socket(user, start, seconds=20):
 
 
 def is_private(path):
-    """Whether only its owner can enter a directory."""
+    """Returns true if only its owner can enter a directory."""
     found = path.lstat()
     return stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o700
 

@@ -90,7 +90,7 @@ class Parameter:
         self.place = place
 
     def right(self):
-        """An argument that most functions take."""
+        """Returns a valid value for an argument that most functions take."""
         if self.base.endswith(("_function", "_fn")):
             return "(void *)nothing"
         if self.is_pointer:
@@ -103,7 +103,7 @@ class Parameter:
         return f"({self.base})0"
 
     def wrong(self):
-        """Arguments that most functions must not take, by name."""
+        """Returns invalid values for an argument of most functions, by name."""
         if self.is_pointer:
             return {"null": "NULL"}
         if self.base in HANDLES:
@@ -114,7 +114,7 @@ class Parameter:
 
 
 def cases():
-    """Name, C statements that prepare, and the call."""
+    """Returns the cases: name, C statements that prepare, and the call."""
     for line in (ROOT / "spec" / "functions.tsv").read_text(encoding="ascii").splitlines():
         words = line.split("\t")
         name, returns, text = words[0], words[1], words[2]
@@ -131,7 +131,7 @@ def cases():
 
 
 def source():
-    """The program."""
+    """Returns the text of the program."""
     all_cases = list(cases())
     functions = "".join(f"static int call_{i}(void) {{ {ready} {call} }}\n" for i, (_, ready, call) in enumerate(all_cases))
     rows = "".join(f'    {{"{name}", call_{i}}},\n' for i, (name, _, _) in enumerate(all_cases))
@@ -139,7 +139,7 @@ def source():
 
 
 def allowed():
-    """Patterns of calls that are no mistake."""
+    """Returns patterns of calls that are no mistake."""
     lines = (ROOT / "tests" / "support" / "wrong_arguments.tsv").read_text(encoding="utf-8").splitlines()
     return [line.split("\t")[0] for line in lines if line and not line.startswith("#")]
 
