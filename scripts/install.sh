@@ -11,7 +11,8 @@ built=${CARGO_TARGET_DIR:-$root/target}/${TARGET:+$TARGET/}${PROFILE:-release}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 
 install -d "$to/bin" "$to/lib/pkgconfig" "$to/include" "$to/share/tutti"
-# A running job keeps the old file: each is put in its place by a rename. What is the same stays, so that nobody builds on it anew.
+# A running job keeps the old file: each is put in its place by a rename. What is the same stays, so that
+# nobody builds on it anew.
 place() { # MODE FROM TO
     if cmp -s "$2" "$3"; then return; fi
     install -m "$1" "$2" "$3.new"
@@ -43,7 +44,8 @@ place 644 "$root/crates/abi/include/mpi_removed.h" "$to/include/mpi_removed.h"
 place 644 "$root/crates/launch/suppressions/thread-sanitizer.supp" "$to/share/tutti/thread-sanitizer.supp"
 place 644 "$root/crates/launch/suppressions/valgrind.supp" "$to/share/tutti/valgrind.supp"
 binary "$built/libmpi_abi.so" "$to/lib/libmpi_abi.so.1"
-# Libraries for programs that were built for other ABIs: in folders of their own, so that they never shadow another library by accident.
+# Libraries for programs that were built for other ABIs: in folders of their own, so that they never shadow
+# another library by accident.
 front() { # FOLDER BUILT NAME ALSO...
     install -d "$to/lib/tutti/$1"
     binary "$built/$2" "$to/lib/tutti/$1/$3"
@@ -59,7 +61,8 @@ install -d "$to/lib/tutti/openmpi/bin" "$to/lib/tutti/mpich/bin"
 place 755 "$root/crates/fronts/wrappers/ompi_info" "$to/lib/tutti/openmpi/bin/ompi_info"
 place 755 "$root/crates/fronts/wrappers/mpichversion" "$to/lib/tutti/mpich/bin/mpichversion"
 place 755 "$root/crates/fronts/wrappers/impi_info" "$to/lib/tutti/mpich/bin/impi_info"
-# Fortran's layer in C, for each ABI. What it calls is that ABI's library; the standard's by its name, the fronts' beside it.
+# Fortran's layer in C, for each ABI. What it calls is that ABI's library; the standard's by its name, the
+# fronts' beside it.
 layer() { # FOLDER NAME LIBRARY FLAG ALSO...
     folder=$to/$1 name=$2 library=$to/$3 flag=$4
     shift 4

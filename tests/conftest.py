@@ -17,8 +17,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    # Jobs of tests neither use nor write the costs of this machine in the user's cache directory: where `tutti`
-    # is a file, Tutti can keep nothing.
+    # Jobs of tests neither use nor write the costs of this machine in the user's cache directory: where
+    # `tutti` is a file, Tutti can keep nothing.
     cache = Path(__file__).parent.parent / "build" / "test-cache"
     cache.mkdir(parents=True, exist_ok=True)
     (cache / "tutti").touch()
@@ -59,7 +59,8 @@ def job(mpi):
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory):
-    """Makes testbeds of N hosts, gone after the module: `hosts(4, rate="1gbit")`. The same one for the same words."""
+    """Makes testbeds of N hosts, gone after the module: `hosts(4, rate="1gbit")`. The same one for the same
+    words."""
     if why := refusal():
         pytest.skip(why)
     made = {}

@@ -1,9 +1,11 @@
-"""All shortest paths with a mishap: checkpoints by the clock, a host is lost, the job goes on by itself on the
-others, the distances are the same. Where several hosts cannot be made on this machine (`tutti testbed` takes root), a rank is killed.
+"""All shortest paths with a mishap: checkpoints by the clock, a host is lost, the job goes on by itself on
+the others, the distances are the same. Where several hosts cannot be made on this machine (`tutti testbed`
+takes root), a rank is killed.
 
 usage: python checkpoint.py STAGE GRAPH [--hosts 2] [--ranks 2] [--every 0.5]      (STAGE: where Tutti is staged; GRAPH: from graph.py)
 
-Draws what happened when: `=` computing, `#` ranks standing still for a checkpoint, `x` the kill, `>` made again.
+Draws what happened when: `=` computing, `#` ranks standing still for a checkpoint, `x` the kill, `>` made
+again.
 """
 
 import argparse

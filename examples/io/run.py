@@ -2,7 +2,8 @@
 
 usage: python run.py STAGE [--side 512] [--hosts 4]       (STAGE: where Tutti is staged)
 
-The hosts are namespaces of this machine (`tutti testbed`, which takes root), an io-server on each, as a user starts them: by a mount file.
+The hosts are namespaces of this machine (`tutti testbed`, which takes root), an io-server on each, as a user
+starts them: by a mount file.
 """
 
 import argparse

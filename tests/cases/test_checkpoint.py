@@ -43,7 +43,8 @@ def test_a_job_goes_on_where_it_was(mpi, place, gate, kind, tmp_path, monkeypatc
 @pytest.mark.parametrize("near", NEAR)
 @pytest.mark.parametrize("whose", ["job", "user"])
 def test_files_over_io_servers_go_on(mpi, place, gate, tmp_path, whose, near):
-    """Servers of the job are started again; those of the user, one of them at another port, are found again."""
+    """Servers of the job are started again; those of the user, one of them at another port, are found
+    again."""
     chance = instants(whose + near)
     env = {"KEPT_FILE": "tutti:kept", "TUTTI_IO_NEAR": near}
     options = ["--io-servers", 2, "--io-root", tmp_path] if whose == "job" else []
@@ -437,7 +438,8 @@ def test_a_restart_refuses_what_it_cannot_honour(mpi, place, words):
 
 
 def test_one_job_at_a_time_writes_into_a_directory(mpi, place, gate):
-    """Two restarts of one set: the second is told who has the directory, at its start or at its checkpoint."""
+    """Two restarts of one set: the second is told who has the directory, at its start or at its
+    checkpoint."""
     program = mpi.compile("kept.c")
     job = make_sets(mpi, place, gate, 2, program, 200, "all", sets=1)
     first = restart(mpi, place, job, "--checkpoint-every", "0.2s")

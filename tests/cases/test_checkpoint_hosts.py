@@ -127,7 +127,8 @@ def test_a_job_whose_collectives_the_kernel_does_goes_on(netd, place, shared):
 
 
 def test_without_netd_such_a_job_says_why_it_does_not_go_on(netd, place, shared):
-    """On fewer hosts than before; a job that was started to write checkpoints goes on there, as it has no netd."""
+    """On fewer hosts than before; a job that was started to write checkpoints goes on there, as it has no
+    netd."""
     first, gate = netd[0], Gate(shared / f"gate-{time.time_ns()}")
     program = first.compile("kept.c")
     job = begin_beside_netd(first, program, 1000, gate.env)

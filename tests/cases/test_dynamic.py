@@ -1,4 +1,5 @@
-"""Processes of several jobs: spawned, met at ports, parted from, and what the end of one means for the others."""
+"""Processes of several jobs: spawned, met at ports, parted from, and what the end of one means for the
+others."""
 
 import re
 import signal

@@ -1,4 +1,5 @@
-"""Memory that Tutti shares between ranks, and what a program does to it: docs/exposed-memory.md has the table of calls."""
+"""Memory that Tutti shares between ranks, and what a program does to it: docs/exposed-memory.md has the table
+of calls."""
 
 import os
 import platform

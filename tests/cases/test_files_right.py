@@ -1,6 +1,8 @@
-"""MPI-IO loses nothing: writers side by side, large counts and lists, classes of errors, ends of files, odd names.
+"""MPI-IO loses nothing: writers side by side, large counts and lists, classes of errors, ends of files, odd
+names.
 
-A light number of pieces and operations here. `make stress` has a million: PIECES, OPERATIONS (of all ranks), SEED.
+A light number of pieces and operations here. `make stress` has a million: PIECES, OPERATIONS (of all ranks),
+SEED.
 """
 
 import os

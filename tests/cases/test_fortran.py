@@ -64,7 +64,8 @@ def test_every_interface_has_its_subroutine(tutti):
 
 @pytest.mark.parametrize("library", ["libmpifort_abi.so.1", "tutti/openmpi/libmpi_mpifh.so.40", "tutti/mpich/libmpifort.so.12"])
 def test_names_of_all_compilers(tutti, library):
-    """Each subroutine has the names of gfortran, flang, ifx, g77, IBM's and Cray's compilers, and nothing is left undefined."""
+    """Each subroutine has the names of gfortran, flang, ifx, g77, IBM's and Cray's compilers, and nothing is
+    left undefined."""
     listed = subprocess.run(["nm", "-D", tutti.prefix / "lib" / library], capture_output=True, text=True, check=True).stdout
     names = {line.split()[-1] for line in listed.splitlines() if line.split()[-2] in "TWB"}
     for one in ("send", "allreduce", "comm_create_keyval", "file_write_at_all", "win_allocate_shared_cptr", "type_struct"):

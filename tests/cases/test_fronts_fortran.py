@@ -1,4 +1,5 @@
-"""Programs that were compiled with the Fortran modules of Open MPI and MPICH, as Debian has them, start and run on Tutti.
+"""Programs that were compiled with the Fortran modules of Open MPI and MPICH, as Debian has them, start and
+run on Tutti.
 
 The packages are unpacked beside the build and not installed: nothing of them is run.
 """
@@ -65,7 +66,8 @@ def compilers(tutti):
 
 
 def without(text, *parts):
-    """The text of a program without what an older library lacks: from one comment to the next, and lines with some words."""
+    """The text of a program without what an older library lacks: from one comment to the next, and lines with
+    some words."""
     for begin, end in parts:
         before, rest = text.split(begin, 1)
         text = before + end + rest.split(end, 1)[1]

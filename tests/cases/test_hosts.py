@@ -1,4 +1,5 @@
-"""Jobs on several hosts: the programs of the tests on 4 hosts x 2 and 8 hosts x 4 ranks, on every kind of connection."""
+"""Jobs on several hosts: the programs of the tests on 4 hosts x 2 and 8 hosts x 4 ranks, on every kind of
+connection."""
 
 import re
 

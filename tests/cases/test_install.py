@@ -51,7 +51,8 @@ def test_removed_functions_work_where_they_are_asked_for(tutti, tmp_path):
 
 
 def test_the_wrapper_explains_removed_names(tutti, tmp_path):
-    """When the compiler or the linker complains about one; other mistakes, and programs that compile, are none of its business."""
+    """When the compiler or the linker complains about one; other mistakes, and programs that compile, are
+    none of its business."""
     def said(name, text, *options):
         (tmp_path / name).write_text(text)
         command = [str(tutti.mpicc), *options, str(tmp_path / name), "-o", str(tmp_path / "out")]

@@ -121,7 +121,8 @@ def test_nobody_with_another_key_is_served(place):
 
 
 def test_a_full_disk_is_no_space_on_every_rank(tutti, place):
-    """A file system of 1 MiB, in a namespace of its own: that of the ranks, then that of one of the servers."""
+    """A file system of 1 MiB, in a namespace of its own: that of the ranks, then that of one of the
+    servers."""
     program = tutti.compile("files_full.c")
     script = place / "full"
     (place / "small").mkdir()

@@ -1,5 +1,5 @@
-"""The life cycle of ranks: several MPI programs in the same rank, signals that mpirun inherits, ranks that leave while others
-wait for them."""
+"""The life cycle of ranks: several MPI programs in the same rank, signals that mpirun inherits, ranks that
+leave while others wait for them."""
 
 import signal
 import sys

@@ -1,4 +1,5 @@
-"""`tutti overlap`: programs made by it compute the same bits as the sequential ones, on any number of ranks."""
+"""`tutti overlap`: programs made by it compute the same bits as the sequential ones, on any number of
+ranks."""
 
 import os
 import random

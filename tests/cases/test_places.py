@@ -1,4 +1,5 @@
-"""A light selection of the places in which jobs must come out right or end with one sentence; `make places` has them all."""
+"""A light selection of the places in which jobs must come out right or end with one sentence; `make places`
+has them all."""
 
 import sys
 from pathlib import Path

@@ -55,7 +55,8 @@ def test_wrong_arguments_are_named(tutti, ranks):
 
 
 def test_every_argument_is_checked(tutti, tmp_path):
-    """Wrong arguments of all functions, one at a time: no crash, no hang, an error unless the list says why not."""
+    """Wrong arguments of all functions, one at a time: no crash, no hang, an error unless the list says why
+    not."""
     (tmp_path / "wrong.c").write_text(wrong_arguments.source())
     program = tutti.compile(tmp_path / "wrong.c", "-w", "-O0")
     outcome = Job([program], tutti.env).wait(200)
@@ -372,7 +373,8 @@ def test_flood_has_bounded_memory(tutti):
 
 @pytest.mark.parametrize("size", [0, 8, 4096])
 def test_unexpected_messages_of_any_length_are_bounded(tutti, size):
-    """Envelopes, payloads and rendezvous requests of all senders together: 1 MiB are counted, the allocator takes its share."""
+    """Envelopes, payloads and rendezvous requests of all senders together: 1 MiB are counted, the allocator
+    takes its share."""
     env = {"TUTTI_UNEXPECTED_BYTES": "1M"}
     program = tutti.compile("p2p_flood.c")
     check(tutti.run(2, program, 500_000, min(size, 8), 12, env=env))
@@ -435,7 +437,8 @@ def test_tools_measure(tutti, tmp_path, command):
 
 @pytest.mark.parametrize("program", ["coll_move.c", "coll_reduce.c", "coll_many.c"])
 def test_hierarchical_collectives(tutti, program):
-    """Ranks dealt out over two sockets that hwloc makes up: neighbours in rank are far, and trees follow the sockets."""
+    """Ranks dealt out over two sockets that hwloc makes up: neighbours in rank are far, and trees follow the
+    sockets."""
     if not find_library("hwloc"):
         pytest.skip("hwloc is not installed")
     names = ["barrier", "bcast", "reduce", "allreduce", "gather", "scatter"]

@@ -1,4 +1,5 @@
-"""Programs that others wrote, where their sources have been fetched (`scripts/public.sh`); `make public` runs all of them."""
+"""Programs that others wrote, where their sources have been fetched (`scripts/public.sh`); `make public` runs
+all of them."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""A program that asks for another MPI library while it runs: Tutti answers to `libmpi.so`, and a second library is named."""
+"""A program that asks for another MPI library while it runs: Tutti answers to `libmpi.so`, and a second
+library is named."""
 
 import shutil
 import subprocess

@@ -1,4 +1,5 @@
-"""Sessions and the world (MPI-5 chapter 11): any order and number, each with level, buffer and error handler."""
+"""Sessions and the world (MPI-5 chapter 11): any order and number, each with level, buffer and error
+handler."""
 
 import pytest
 

@@ -1,4 +1,5 @@
-"""Ranks that cannot get at each other's memory: in namespaces of their own, under filters of system calls, from the beginning or later.
+"""Ranks that cannot get at each other's memory: in namespaces of their own, under filters of system calls,
+from the beginning or later.
 
 Every value is checked by the programs; a few seconds here, `--stress-seconds 60` does it for longer.
 """
@@ -85,7 +86,8 @@ def test_info_says_that_single_copy_works(tutti):
 
 @pytest.mark.parametrize("setup", ["a filter that comes early", "a filter that comes late"])
 def test_a_late_refusal_takes_another_way(tutti, setup):
-    """The refusal happens, and the lender copies afterwards. A rank that is slow makes few calls in a second."""
+    """The refusal happens, and the lender copies afterwards. A rank that is slow makes few calls in a
+    second."""
     for seconds in (1, 4, 16):
         env = {**SETTINGS["not mapped"], "TUTTI_EXPLAIN": "1"}
         outcome = run_under(tutti, words_of(setup), 4, "coll_stress.c", seconds, 7, 200, env=env)

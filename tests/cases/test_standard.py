@@ -1,4 +1,5 @@
-"""The standard, literally: one table a chapter (programs/standard), each row with its section. A row that fails is printed."""
+"""The standard, literally: one table a chapter (programs/standard), each row with its section. A row that
+fails is printed."""
 
 import pytest
 

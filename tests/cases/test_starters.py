@@ -1,6 +1,8 @@
-"""Jobs that other starters than our mpirun begin: PMIx (Open MPI's prterun) and PMI (Hydra of MPICH and Intel MPI).
+"""Jobs that other starters than our mpirun begin: PMIx (Open MPI's prterun) and PMI (Hydra of MPICH and Intel
+MPI).
 
-Each starter is tested where it is installed (`make starters` does that); the same program, unchanged, runs under all.
+Each starter is tested where it is installed (`make starters` does that); the same program, unchanged, runs
+under all.
 """
 
 import os
@@ -91,8 +93,9 @@ def test_abort_gives_its_code(starter, job, code):
     assert outcome.status == code and said, str(outcome)
 
 
-# Hydra of MPICH 5.0 misses now and then that a process has ended: it reads the end of its connection, closes its side and its outputs,
-# and ends nobody (seen in 4 of 40 jobs of ours, and in 1 of 40 with MPICH's own library).
+# Hydra of MPICH 5.0 misses now and then that a process has ended: it reads the end of its connection, closes
+# its side and its outputs, and ends nobody (seen in 4 of 40 jobs of ours, and in 1 of 40 with MPICH's own
+# library).
 TRIES = {"mpich": 6}
 
 

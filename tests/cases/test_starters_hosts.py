@@ -1,4 +1,5 @@
-"""Jobs that Hydra (MPICH's and Intel's) and PRRTE start on the hosts of a testbed, with its agent in the place of ssh."""
+"""Jobs that Hydra (MPICH's and Intel's) and PRRTE start on the hosts of a testbed, with its agent in the
+place of ssh."""
 
 import os
 import signal
@@ -11,9 +12,9 @@ from hosts import refusal
 from jobs import gone
 from starters import STARTERS
 
-# prterun of PRRTE 3 (Open MPI 5.0) ends now and then in a deadlock of its own: PMIx_server_finalize waits for its thread, which
-# waits in pmix_pending_resolve for a lock that nobody holds. Every rank of the job is gone then; a daemon hangs alike. So much later
-# it is taken for hung; it ends within 3 s otherwise.
+# prterun of PRRTE 3 (Open MPI 5.0) ends now and then in a deadlock of its own: PMIx_server_finalize waits for
+# its thread, which waits in pmix_pending_resolve for a lock that nobody holds. Every rank of the job is gone
+# then; a daemon hangs alike. So much later it is taken for hung; it ends within 3 s otherwise.
 PRRTE_SECONDS = 8
 
 # Options that give a starter the agent and the ranks of each host.

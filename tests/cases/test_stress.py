@@ -1,5 +1,6 @@
-"""Random collectives against computed values: on 2, 4 and 8 ranks, under settings that force other paths, and with each
-algorithm forced in its turn. A few seconds here; `make stress SECONDS=60 SEED=7` does it for longer.
+"""Random collectives against computed values: on 2, 4 and 8 ranks, under settings that force other paths, and
+with each algorithm forced in its turn. A few seconds here; `make stress SECONDS=60 SEED=7` does it for
+longer.
 """
 
 import subprocess
@@ -9,7 +10,8 @@ import pytest
 
 RANKS = [2, 4, 8]
 
-# Every way that bytes can take, whatever this machine would choose. A setting that Tutti does not have is left out.
+# Every way that bytes can take, whatever this machine would choose. A setting that Tutti does not have is
+# left out.
 SETTINGS = {
     "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "double copy": {"TUTTI_SINGLE_COPY": "never"},

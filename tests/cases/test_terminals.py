@@ -1,4 +1,5 @@
-"""Jobs that are started at a terminal: who reads it, what its keys do, what is left when it goes. And the Unix session that ranks have."""
+"""Jobs that are started at a terminal: who reads it, what its keys do, what is left when it goes. And the
+Unix session that ranks have."""
 
 import fcntl
 import os

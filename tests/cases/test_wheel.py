@@ -1,5 +1,5 @@
-"""The wheel, as pip installs it: in an environment of its own, beside mpi4py's wheel, away from any other Tutti. Its platform's tag is
-what the files need."""
+"""The wheel, as pip installs it: in an environment of its own, beside mpi4py's wheel, away from any other
+Tutti. Its platform's tag is what the files need."""
 
 import os
 import re
@@ -48,7 +48,8 @@ def test_a_program_without_mpirun(environment, tmp_path):
 
 
 def test_compilers_and_second_names(environment, tmp_path):
-    """mpicc finds what it needs from where it lies; second names stand for links, which a wheel cannot have."""
+    """mpicc finds what it needs from where it lies; second names stand for links, which a wheel cannot
+    have."""
     _, prefix = environment
     (tmp_path / "a.c").write_text('#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { MPI_Init(&c, &v); puts("ok"); return MPI_Finalize(); }\n')
     run(prefix, prefix / "bin" / "mpicc", tmp_path / "a.c", "-o", tmp_path / "a")
@@ -59,7 +60,8 @@ def test_compilers_and_second_names(environment, tmp_path):
 
 
 def test_the_tag_is_true(environment):
-    """Every file wants at most what the tag says, and nothing that is not there everywhere; nothing names a place of this machine."""
+    """Every file wants at most what the tag says, and nothing that is not there everywhere; nothing names a
+    place of this machine."""
     made, prefix = environment
     major, minor = re.search(r"manylinux_(\d+)_(\d+)_", made.name).groups()
     assert f"Tag: py3-none-manylinux_{major}_{minor}" in next(prefix.glob("lib/python*/site-packages/tutti_mpi-*/WHEEL")).read_text()

@@ -1,5 +1,5 @@
-"""Values that mean nothing are refused before anything starts: settings, options of mpirun and of tutti, variables by which other
-launchers name hosts."""
+"""Values that mean nothing are refused before anything starts: settings, options of mpirun and of tutti,
+variables by which other launchers name hosts."""
 
 import os
 import subprocess

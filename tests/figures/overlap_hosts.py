@@ -1,10 +1,12 @@
-"""`make overlap`: from sequential C to MPI that hides its communication, on shaped hosts: a table, two time lines.
+"""`make overlap`: from sequential C to MPI that hides its communication, on shaped hosts: a table, two time
+lines.
 
 For each kernel: the sequential program translated by `tutti overlap --measure`, once as it is and once with
-`--no-overlap`, and the same kernel written by hand with an exchange in each step (tests/programs/overlap_by_hand.c);
-all compute the same bits. Times are of the whole region, with filling, tuning and gathering. Each host has its
-share of the processors (a control group) and a link of its own rate. Then the traces of one kernel without and
-with overlap, drawn by `tutti trace`. With `--node N` it is N ranks of this host instead, and only the table.
+`--no-overlap`, and the same kernel written by hand with an exchange in each step
+(tests/programs/overlap_by_hand.c); all compute the same bits. Times are of the whole region, with filling,
+tuning and gathering. Each host has its share of the processors (a control group) and a link of its own rate.
+Then the traces of one kernel without and with overlap, drawn by `tutti trace`. With `--node N` it is N ranks
+of this host instead, and only the table.
 """
 
 import argparse
@@ -74,7 +76,8 @@ class Hosts(Node):
             self.groups = [GROUPS / f"overlap-{os.getpid()}-{host}" for host in self.testbed.hosts]
         for group in self.groups:
             group.mkdir()
-            # Short periods: a host computes at its rate in each of them. A quarter is left to what carries the messages.
+            # Short periods: a host computes at its rate in each of them. A quarter is left to what carries
+            # the messages.
             period = int(1000 / self.share())
             (group / "cpu.cfs_period_us").write_text(str(period))
             (group / "cpu.cfs_quota_us").write_text("1000")

@@ -4,11 +4,11 @@ hosts (S11): Tutti, MPICH and Open MPI, each without and with its progress threa
 usage: python tests/figures/progress_hosts.py [--rates 200mbit,1gbit] [--bytes 64K,1M] [--operations NAME,...]
     [--libraries NAME,...] [--seconds S] [--repeats N]
 
-Four hosts of one rank each (tests/programs/progress_ror.c). The computation takes as long as the operation alone;
-ROR is the share of the shorter of both that was hidden (barigou-2016, chapter 4). As the hosts share
+Four hosts of one rank each (tests/programs/progress_ror.c). The computation takes as long as the operation
+alone; ROR is the share of the shorter of both that was hidden (barigou-2016, chapter 4). As the hosts share
 processors that all compute, what the operation itself takes of them cannot be hidden: "of" is about the most
-that can be (the looks of who waits are in it). Libraries in shuffled order; the median of all repeats counts. Open MPI gives the processor away
-while it waits.
+that can be (the looks of who waits are in it). Libraries in shuffled order; the median of all repeats counts.
+Open MPI gives the processor away while it waits.
 """
 
 import argparse

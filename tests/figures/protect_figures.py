@@ -2,8 +2,8 @@
 
 usage: python protect_figures.py [--rate 1gbit] [--rounds 20] [--seconds 0.1]
 
-The modes take turns in each round. A row shows the least time of all rounds with the greeting alone, and that of
-each mode beside it: what else runs on the machine makes times longer, never shorter.
+The modes take turns in each round. A row shows the least time of all rounds with the greeting alone, and that
+of each mode beside it: what else runs on the machine makes times longer, never shorter.
 """
 
 import argparse

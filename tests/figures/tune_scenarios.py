@@ -5,11 +5,11 @@ usage: python tests/figures/tune_scenarios.py [--node N] [--hosts N] [--seed S] 
     [--first N] [--count N]
 
 Each scenario is an operation with bytes, ranks, computation beside it and tests, from a printed seed
-(tests/programs/tuned_loop.c). Truth is the median of five runs with each algorithm forced, in shuffled order. Then
-a poisoned model, by which the worst is the default: one run that learns (TUTTI_TUNE=on), and what it has
-learned (TUTTI_TUNE=known), five runs among the forced ones. It is right within 5 % of the best, or where
-the intervals of both overlap. With the model as it is: the time of a loop that learns, by the same loop
-that does not. In pieces: --first and --count choose among the scenarios of a kind.
+(tests/programs/tuned_loop.c). Truth is the median of five runs with each algorithm forced, in shuffled order.
+Then a poisoned model, by which the worst is the default: one run that learns (TUTTI_TUNE=on), and what it has
+learned (TUTTI_TUNE=known), five runs among the forced ones. It is right within 5 % of the best, or where the
+intervals of both overlap. With the model as it is: the time of a loop that learns, by the same loop that does
+not. In pieces: --first and --count choose among the scenarios of a kind.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-/* Reductions, scans and accumulates of MPI_CHAR: small integers, or with `strict` (under TUTTI_CHECK_TYPES) refused. */
+/* Reductions, scans and accumulates of MPI_CHAR: small integers, or with `strict` (under TUTTI_CHECK_TYPES)
+ * refused. */
 #include "check.h"
 
 enum { COUNT = 300 };

@@ -1,4 +1,5 @@
-/* Collective operations on intercommunicators, in all forms, for several divisions of the world and every root. */
+/* Collective operations on intercommunicators, in all forms, for several divisions of the world and every
+ * root. */
 #include "check.h"
 
 enum { MOST = 64, FORMS = 3 };

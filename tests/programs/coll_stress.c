@@ -1,11 +1,12 @@
-/* Random collectives against values computed from a seed: all operations, forms, roots, communicators, datatypes,
- * operators, in place or not, on memory that comes and goes.
+/* Random collectives against values computed from a seed: all operations, forms, roots, communicators,
+ * datatypes, operators, in place or not, on memory that comes and goes.
  *
  * usage: coll_stress [SECONDS [SEED [MOST_COMMUNICATORS [LONGEST_INTS [LEAST_OPERATIONS]]]]]
  *
- * All ranks draw the same random numbers, so each knows what every rank does. Content is a function of seed, operation,
- * rank and place. Non-blocking operations stay outstanding across others, persistent ones are started several times. A
- * fault names the operation; the same arguments on the same number of ranks do the same again.
+ * All ranks draw the same random numbers, so each knows what every rank does. Content is a function of seed,
+ * operation, rank and place. Non-blocking operations stay outstanding across others, persistent ones are
+ * started several times. A fault names the operation; the same arguments on the same number of ranks do the
+ * same again.
  */
 #include "check.h"
 #include "random.h"
@@ -320,7 +321,8 @@ static int is_root(const struct job *j)
     return slots[j->slot].rank == j->root;
 }
 
-/* Writes what this rank gives; in place that lies in the buffer of what it gets (of a scatter's root, the other way round). */
+/* Writes what this rank gives; in place that lies in the buffer of what it gets (of a scatter's root, the
+ * other way round). */
 static void fill(struct job *j)
 {
     int me = slots[j->slot].rank;

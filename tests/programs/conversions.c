@@ -1,7 +1,9 @@
-/* Handles as integers, which are those of Fortran, and back; statuses; what the ABI says of itself and of Fortran. */
+/* Handles as integers, which are those of Fortran, and back; statuses; what the ABI says of itself and of
+ * Fortran. */
 #include "check.h"
 
-/* Predefined and null handles are the same numbers in all languages; made ones come back as they were, and freed ones as null. */
+/* Predefined and null handles are the same numbers in all languages; made ones come back as they were, and
+ * freed ones as null. */
 #define SAME(kind, handle)                                                                               \
     do {                                                                                                 \
         MPI_Fint number_ = MPI_##kind##_c2f(handle);                                                     \

@@ -1,4 +1,5 @@
-/* A crew of THREADS threads (said before this is included) that do the same work; what each finds wrong it counts in `failures`. */
+/* A crew of THREADS threads (said before this is included) that do the same work; what each finds wrong it
+ * counts in `failures`. */
 #include "check.h"
 #include <pthread.h>
 

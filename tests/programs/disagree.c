@@ -1,5 +1,6 @@
-/* Ranks that disagree about a collective operation: about its length, its root, or which it is. That is the program's fault, and
- * somebody is told; nobody waits without end, nobody computes with what another rank meant otherwise.
+/* Ranks that disagree about a collective operation: about its length, its root, or which it is. That is the
+ * program's fault, and somebody is told; nobody waits without end, nobody computes with what another rank
+ * meant otherwise.
  *
  * usage: disagree [messages | leave]      messages: the members have no banks; leave: after a broadcast with two roots
  */
@@ -71,7 +72,8 @@ int main(int argc, char **argv)
         return check_end();
     }
     const int last = check_size - 1;
-    /* Among messages two roots only send: they are told when they meet again. In banks each only writes into its own. */
+    /* Among messages two roots only send: they are told when they meet again. In banks each only writes into
+     * its own. */
     for (int blocking = 0; argc > 1 && blocking < 2; blocking++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

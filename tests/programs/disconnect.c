@@ -1,4 +1,5 @@
-/* Communicators that are disconnected (MPI-5 section 11.10.4), again and again, with messages between all ranks before and after. */
+/* Communicators that are disconnected (MPI-5 section 11.10.4), again and again, with messages between all
+ * ranks before and after. */
 #include "check.h"
 
 static void talk(MPI_Comm comm)

@@ -1,4 +1,5 @@
-/* Errors: truncation on every path, error handlers of every kind, handles of the wrong kind, counts beyond any memory.
+/* Errors: truncation on every path, error handlers of every kind, handles of the wrong kind, counts beyond
+ * any memory.
  *
  * usage: errors [WHAT]      abort, errors_abort, inherit, wait: end the job in their way; nothing: checks that end well
  */

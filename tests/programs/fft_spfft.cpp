@@ -1,6 +1,6 @@
 /* fft_spfft N TRANSFORMS: SpFFT's 3D transform of N^3 complex numbers, forward and backward, whose exchange
- * is MPI_Alltoall (tests/figures/fft_hosts.py). Prints the seconds of one: the mean of all, of the first tenth, of
- * the last. */
+ * is MPI_Alltoall (tests/figures/fft_hosts.py). Prints the seconds of one: the mean of all, of the first
+ * tenth, of the last. */
 #include <mpi.h>
 #include <spfft/spfft.hpp>
 

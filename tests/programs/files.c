@@ -1,4 +1,5 @@
-/* Files: pointers, views, representations, shared and ordered access, split and non-blocking forms, errors. files DIRECTORY */
+/* Files: pointers, views, representations, shared and ordered access, split and non-blocking forms, errors.
+ * files DIRECTORY */
 #include "check.h"
 
 #include <unistd.h>

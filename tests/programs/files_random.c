@@ -1,7 +1,9 @@
-/* Random accesses through random views against a model in memory. files_random DIRECTORY SEED OPERATIONS [HINT VALUE]
+/* Random accesses through random views against a model in memory. files_random DIRECTORY SEED OPERATIONS
+ * [HINT VALUE]
  *
- * Every rank draws the same numbers and so knows what all ranks write: it does all of that to its copy of the file, and compares what it
- * reads with the copy. Ranks write disjoint bytes; between a write and what reads it all meet. */
+ * Every rank draws the same numbers and so knows what all ranks write: it does all of that to its copy of the
+ * file, and compares what it reads with the copy. Ranks write disjoint bytes; between a write and what reads
+ * it all meet. */
 #include "check.h"
 #include "random.h"
 
@@ -9,7 +11,8 @@ enum { MOST = 200000 };
 static unsigned char model[MOST], *data;
 static MPI_File file;
 
-/* A view in which each rank has every n-th piece, of one length or of several, or a tile of an array; or all have all. */
+/* A view in which each rank has every n-th piece, of one length or of several, or a tile of an array; or all
+ * have all. */
 struct view {
     MPI_Datatype type;
     MPI_Offset disp;

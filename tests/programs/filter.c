@@ -2,9 +2,10 @@
  *
  * usage: filter EPERM|ENOSYS FIRST CALL[,CALL...] PROGRAM [ARGUMENT...]
  *
- * The named calls fail with that error: all of them if FIRST is 0; otherwise those after the first FIRST ones, so that the filter
- * comes in the middle of the job. For that this process stays beside the program, is asked by the kernel at each of these calls,
- * and lets the first ones through (seccomp_unotify(2)). `all` names everything by which processes get at each other's memory.
+ * The named calls fail with that error: all of them if FIRST is 0; otherwise those after the first FIRST
+ * ones, so that the filter comes in the middle of the job. For that this process stays beside the program, is
+ * asked by the kernel at each of these calls, and lets the first ones through (seccomp_unotify(2)). `all`
+ * names everything by which processes get at each other's memory.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -140,7 +141,8 @@ int main(int argc, char **argv)
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         fail("socketpair");
-    /* The program keeps this process's number, so that whoever started it finds it; the one beside it ends with it. */
+    /* The program keeps this process's number, so that whoever started it finds it; the one beside it ends
+     * with it. */
     pid_t program = getpid(), beside = fork();
     if (beside < 0)
         fail("fork");

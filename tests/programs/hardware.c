@@ -1,4 +1,5 @@
-/* Splits by hardware, communicators from groups without a parent, flushes that do not wait, empty statuses. */
+/* Splits by hardware, communicators from groups without a parent, flushes that do not wait, empty
+ * statuses. */
 #include "check.h"
 
 static const char KEY[] = "mpi_hw_resource_type";

@@ -1,4 +1,5 @@
-/* The error handlers that are there from the start, the one of files, and communicators that cannot be duplicated.
+/* The error handlers that are there from the start, the one of files, and communicators that cannot be
+ * duplicated.
  *
  * usage: initial_errors NAME [early|late]      NAME: the initial error handler; early, late: an error before MPI_Init, after MPI_Finalize
  */
@@ -54,7 +55,8 @@ static int refuse(MPI_Comm comm, int keyval, void *state, void *from, void *to, 
     return wrong_code;
 }
 
-/* The last rank's copy callback fails: there the communicator is null, elsewhere it is made, and nobody waits for ever. */
+/* The last rank's copy callback fails: there the communicator is null, elsewhere it is made, and nobody waits
+ * for ever. */
 static void refused_duplicates(void)
 {
     MPI_Comm one, two = MPI_COMM_WORLD, three = MPI_COMM_WORLD;

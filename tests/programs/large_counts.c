@@ -1,5 +1,5 @@
-/* Counts beyond 2^31 through the functions with large counts: items without bytes, types larger than any memory, and
- * displacements far apart in memory that is only reserved.
+/* Counts beyond 2^31 through the functions with large counts: items without bytes, types larger than any
+ * memory, and displacements far apart in memory that is only reserved.
  */
 #define _DEFAULT_SOURCE
 #include "check.h"

@@ -1,5 +1,5 @@
-/* Begin and end of a program: what is legal outside MPI_Init and MPI_Finalize, attributes that go in MPI_Finalize, and
- * messages that are still on the way then.
+/* Begin and end of a program: what is legal outside MPI_Init and MPI_Finalize, attributes that go in
+ * MPI_Finalize, and messages that are still on the way then.
  *
  * usage: life [WHAT]
  *   (nothing)     the checks below, which end well

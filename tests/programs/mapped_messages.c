@@ -1,4 +1,5 @@
-/* Long messages that their receiver copies out of its sender's mapped memory: whatever becomes of that memory, the data are right. */
+/* Long messages that their receiver copies out of its sender's mapped memory: whatever becomes of that
+ * memory, the data are right. */
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -64,7 +65,8 @@ static void come_and_go(void)
     }
 }
 
-/* The same memory to all, several times at once, also in persistent operations; received in other order and in part. */
+/* The same memory to all, several times at once, also in persistent operations; received in other order and
+ * in part. */
 static void to_all(void)
 {
     unsigned char *data = malloc(MOST);
@@ -94,7 +96,8 @@ static void to_all(void)
     free(data);
 }
 
-/* Into every other item; into too little room, which is an error that leaves the rest alone; and taken back. */
+/* Into every other item; into too little room, which is an error that leaves the rest alone; and taken
+ * back. */
 static void odd_receives(void)
 {
     unsigned char *data = malloc(MOST / 2);

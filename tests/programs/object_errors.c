@@ -1,4 +1,5 @@
-/* Objects used wrongly: freed, predefined and foreign handles, counts and sizes that do not fit, failing callbacks. */
+/* Objects used wrongly: freed, predefined and foreign handles, counts and sizes that do not fit, failing
+ * callbacks. */
 #include "check.h"
 
 static int failing_copy(MPI_Comm comm, int key, void *extra, void *value, void *result, int *flag)

@@ -1,4 +1,5 @@
-/* A rank that has left a blocking call waits for the others by files, not by MPI: whatever they need of it has left it with the call.
+/* A rank that has left a blocking call waits for the others by files, not by MPI: whatever they need of it
+ * has left it with the call.
    Arguments: a folder that all ranks see, and which call. */
 #include "check.h"
 

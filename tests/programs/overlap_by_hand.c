@@ -4,8 +4,8 @@
  *
  * usage: overlap_by_hand KERNEL SIZE STEPS
  *
- * Prints the same as the sequential program of that name in tests/programs/overlap. The time of the loop, with
- * the results at all ranks, goes to standard error. */
+ * Prints the same as the sequential program of that name in tests/programs/overlap. The time of the loop,
+ * with the results at all ranks, goes to standard error. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

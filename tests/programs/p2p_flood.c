@@ -2,9 +2,9 @@
  *
  * usage: p2p_flood MESSAGES BYTES LIMIT_MIB [isend]     (the receiver may grow by LIMIT_MIB; 0: not checked)
  *
- * With isend all messages of a sender are started at once, and the receiver takes the last one first, then those with odd
- * numbers, then the others: by probes, matched probes and receives in turn, from one sender or any. A barrier and a reduction
- * have to get through meanwhile.
+ * With isend all messages of a sender are started at once, and the receiver takes the last one first, then
+ * those with odd numbers, then the others: by probes, matched probes and receives in turn, from one sender or
+ * any. A barrier and a reduction have to get through meanwhile.
  */
 #include "check.h"
 #include <sys/resource.h>

@@ -177,7 +177,8 @@ static void cancel(void)
     CHECK_EQUAL(data, (check_rank + check_size - 1) % check_size);
 }
 
-/* A send that is cancelled returns from its wait without a receive; then its message is gone, or else it can be received. */
+/* A send that is cancelled returns from its wait without a receive; then its message is gone, or else it can
+ * be received. */
 static void cancel_send(int count, int synchronous, int planned)
 {
     int *out = check_memory((size_t)count * sizeof(int)), *in = check_memory((size_t)count * sizeof(int));

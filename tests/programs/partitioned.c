@@ -1,5 +1,5 @@
-/* Partitioned communication: partitions of both sides that differ, every order, derived types, several channels under one tag,
- * arrival before the end, no process, a receive that begins late, wrong use.
+/* Partitioned communication: partitions of both sides that differ, every order, derived types, several
+ * channels under one tag, arrival before the end, no process, a receive that begins late, wrong use.
  */
 #include "check.h"
 
@@ -10,7 +10,8 @@ static int value(int from, int round, int i)
     return from * 1000003 + round * 9176 + i;
 }
 
-/* A ring of `items` ints in `out` partitions at the sender and `in` at the receiver, in rounds of different orders. */
+/* A ring of `items` ints in `out` partitions at the sender and `in` at the receiver, in rounds of different
+ * orders. */
 static void ring(MPI_Comm comm, int items, int out, int in, int late)
 {
     int *sent = check_memory(sizeof(int) * (size_t)items), *got = check_memory(sizeof(int) * (size_t)items);
@@ -108,7 +109,8 @@ static void derived(MPI_Comm comm)
     MPI_Type_free(&padded);
 }
 
-/* Channels of one tag are joined in the order in which they were made, and ordinary messages are not theirs. */
+/* Channels of one tag are joined in the order in which they were made, and ordinary messages are not
+ * theirs. */
 static void order(MPI_Comm comm)
 {
     enum { CHANNELS = 5 };

@@ -1,6 +1,6 @@
-/* Collectives on communicators whose ranks lie on the hosts in any order: `placements COMMUNICATORS SEED`. Of the world a
- * random part, in random order; roots, counts and MPI_IN_PLACE are drawn too. Each is done three times, as the first time
- * members may have to agree on what their hosts give them. */
+/* Collectives on communicators whose ranks lie on the hosts in any order: `placements COMMUNICATORS SEED`. Of
+ * the world a random part, in random order; roots, counts and MPI_IN_PLACE are drawn too. Each is done three
+ * times, as the first time members may have to agree on what their hosts give them. */
 #include "check.h"
 #include "random.h"
 

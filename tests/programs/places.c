@@ -3,8 +3,9 @@
  *
  * usage: places [BYTES [SECONDS [RANKS]]]
  *
- * Lengths go from nothing to BYTES (200000) per pair of ranks, through every protocol. It is done once, or for SECONDS; rank 0 says
- * "ready" when all were through it once. RANKS is how many there should be: ranks that start alone are no job.
+ * Lengths go from nothing to BYTES (200000) per pair of ranks, through every protocol. It is done once, or
+ * for SECONDS; rank 0 says "ready" when all were through it once. RANKS is how many there should be: ranks
+ * that start alone are no job.
  */
 #include "check.h"
 

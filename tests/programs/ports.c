@@ -1,4 +1,5 @@
-/* Ports: `ports within` halves of one job meet; `ports server SERVICE` and `ports client SERVICE` are two jobs; `ports join` joins by a socket. */
+/* Ports: `ports within` halves of one job meet; `ports server SERVICE` and `ports client SERVICE` are two
+ * jobs; `ports join` joins by a socket. */
 #include "check.h"
 #include <sys/socket.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
-/* Rank 0 prints LINES lines of different lengths, in bursts that are cut anywhere by the buffer of the C library;
- * the other ranks wait for it in barriers. Arguments: lines, seed. */
+/* Rank 0 prints LINES lines of different lengths, in bursts that are cut anywhere by the buffer of the C
+ * library; the other ranks wait for it in barriers. Arguments: lines, seed. */
 #include "check.h"
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-/* A profiling tool (MPI-5 section 15.2): wraps some functions, counts their calls and says so at the end. Loaded with LD_PRELOAD. */
+/* A profiling tool (MPI-5 section 15.2): wraps some functions, counts their calls and says so at the end.
+ * Loaded with LD_PRELOAD. */
 #include <mpi.h>
 #include <stdio.h>
 

@@ -3,10 +3,10 @@
  * usage: progress_ror OPERATION BYTES SECONDS      OPERATION: bcast, alltoall, allreduce, allgather
  *
  * Each round has three parts: the operation alone, the computation alone, and both together (start the
- * operation, compute, wait). The computation takes as long as the operation, as far as that can be set. Prints
- * T_comm T_comp T_exec ROR T_cpu. The times are medians, in microseconds, of the slowest rank's time. ROR is
- * the hidden share of the time that can be hidden, over all rounds. T_cpu is the processor time of all ranks
- * that the operation adds to the computation. */
+ * operation, compute, wait). The computation takes as long as the operation, as far as that can be set.
+ * Prints T_comm T_comp T_exec ROR T_cpu. The times are medians, in microseconds, of the slowest rank's time.
+ * ROR is the hidden share of the time that can be hidden, over all rounds. T_cpu is the processor time of all
+ * ranks that the operation adds to the computation. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

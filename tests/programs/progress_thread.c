@@ -1,10 +1,12 @@
-/* A target that does not call MPI: what others put and accumulate arrives all the same, with TUTTI_PROGRESS_THREAD=1. */
+/* A target that does not call MPI: what others put and accumulate arrives all the same, with
+ * TUTTI_PROGRESS_THREAD=1. */
 #include "check.h"
 #include <sched.h>
 
 enum { LONGS = 1 << 16 };
 
-/* The first of the ranks accesses the memory of the last, which looks at nothing but that memory meanwhile. */
+/* The first of the ranks accesses the memory of the last, which looks at nothing but that memory
+ * meanwhile. */
 static void targets(volatile long *memory, MPI_Win win, int last)
 {
     long seen = 0, one = 1, items[100];

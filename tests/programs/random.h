@@ -1,4 +1,5 @@
-/* Random numbers of tests that draw what to do: the same on all ranks, so that each knows what every rank does. */
+/* Random numbers of tests that draw what to do: the same on all ranks, so that each knows what every rank
+ * does. */
 #ifndef TUTTI_TEST_RANDOM_H
 #define TUTTI_TEST_RANDOM_H
 

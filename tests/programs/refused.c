@@ -1,4 +1,5 @@
-/* Collective operations that fail at some members, where messages go between them: nobody waits for ever, and who waited is told.
+/* Collective operations that fail at some members, where messages go between them: nobody waits for ever, and
+ * who waited is told.
  *
  * usage: refused [wait|banks]      wait: rank 0 never comes to the broadcast of the others; banks: members of a host have them
  */

@@ -48,7 +48,8 @@ static void tickets(MPI_Win win)
     free(seen);
 }
 
-/* The queue lock of Mellor-Crummey and Scott: word 2 of rank 0 is the tail, word 3 the next, word 4 whether to wait. */
+/* The queue lock of Mellor-Crummey and Scott: word 2 of rank 0 is the tail, word 3 the next, word 4 whether
+ * to wait. */
 static void queue_lock(MPI_Win win, long *memory)
 {
     long me = check_rank + 1, nobody = 0, before, after, waits, now;

@@ -1,4 +1,5 @@
-/* Random epochs of random accesses, against a copy of all memory that every rank computes. usage: rma_random [SEED [ROUNDS]] */
+/* Random epochs of random accesses, against a copy of all memory that every rank computes. usage: rma_random
+ * [SEED [ROUNDS]] */
 #include "check.h"
 #include "random.h"
 

@@ -1,8 +1,9 @@
-/* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model, objects of both that one
- * call must not mix (MPI-5 section 11.3). */
+/* Sessions: process sets, a communicator from a group, errors, a session before and beside the world model,
+ * objects of both that one call must not mix (MPI-5 section 11.3). */
 #include "check.h"
 
-/* A set says how many it has, and its group agrees; the launcher's sets of the own host and program have this process. */
+/* A set says how many it has, and its group agrees; the launcher's sets of the own host and program have this
+ * process. */
 static void members(MPI_Session session, const char *name)
 {
     char text[16];

@@ -1,4 +1,5 @@
-/* Many small operations, one after the other: what a network that loses datagrams delays most. usage: small [ROUNDS] */
+/* Many small operations, one after the other: what a network that loses datagrams delays most. usage: small
+ * [ROUNDS] */
 #include "check.h"
 
 int main(int argc, char **argv)

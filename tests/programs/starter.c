@@ -1,7 +1,7 @@
 /* Checks of a job that was started by another starter than Tutti's mpirun.
  *
- * number: ranks say which program of several they belong to. early: the last rank ends before MPI_Init. late: it never calls it.
- * wait: all wait for ever. session: a session without MPI_Init. */
+ * number: ranks say which program of several they belong to. early: the last rank ends before MPI_Init. late:
+ * it never calls it. wait: all wait for ever. session: a session without MPI_Init. */
 #include "check.h"
 
 #include <signal.h>

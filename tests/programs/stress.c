@@ -2,8 +2,8 @@
  *
  * usage: stress [SECONDS [SEED [LEAST_OPERATIONS]]]
  *
- * All ranks draw the same random numbers, so each knows what every rank does. Content of anything sent is a function
- * of seed, operation, rank and place. Non-blocking collectives stay outstanding across rounds.
+ * All ranks draw the same random numbers, so each knows what every rank does. Content of anything sent is a
+ * function of seed, operation, rank and place. Non-blocking collectives stay outstanding across rounds.
  */
 #include "check.h"
 #include "random.h"

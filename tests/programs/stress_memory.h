@@ -1,5 +1,5 @@
-/* Memory as programs use it, for coll_stress.c: from malloc, mmap, MPI_Alloc_mem, or the same places over and over; given
- * back, grown, unmapped, mapped again, protected, and seen by a forked child, in between.
+/* Memory as programs use it, for coll_stress.c: from malloc, mmap, MPI_Alloc_mem, or the same places over and
+ * over; given back, grown, unmapped, mapped again, protected, and seen by a forked child, in between.
  */
 #ifndef TUTTI_TEST_STRESS_MEMORY_H
 #define TUTTI_TEST_STRESS_MEMORY_H
@@ -47,7 +47,8 @@ static int free_place(void)
     return -1;
 }
 
-/* `source` and `shift` (bytes from the page's beginning, a multiple of 4) are drawn by the caller, the same on all ranks. */
+/* `source` and `shift` (bytes from the page's beginning, a multiple of 4) are drawn by the caller, the same
+ * on all ranks. */
 static struct memory memory_get(size_t bytes, int source, size_t shift)
 {
     struct memory m = {NULL, NULL, bytes + shift + 64, source, free_place()};

@@ -1,5 +1,6 @@
-/* MPI_THREAD_MULTIPLE with a communicator for each of eight threads: they communicate beside each other, and whatever
- * crosses from one communicator to another (waits for requests of several, collectives under way, buffered sends) works too. */
+/* MPI_THREAD_MULTIPLE with a communicator for each of eight threads: they communicate beside each other, and
+ * whatever crosses from one communicator to another (waits for requests of several, collectives under way,
+ * buffered sends) works too. */
 
 enum { THREADS = 8, ROUNDS = 40 };
 
@@ -34,7 +35,8 @@ static void *windows(void *argument)
     return NULL;
 }
 
-/* Each thread has requests on its own and on the next communicator, and waits for them together or one by one. */
+/* Each thread has requests on its own and on the next communicator, and waits for them together or one by
+ * one. */
 static void *crossing(void *argument)
 {
     int me = (int)(long)argument;
@@ -79,8 +81,8 @@ static void *crossing(void *argument)
     return NULL;
 }
 
-/* A collective that this thread has started goes on while it waits for a message on another communicator, which the
- * neighbour sends only when the collective is over there. */
+/* A collective that this thread has started goes on while it waits for a message on another communicator,
+ * which the neighbour sends only when the collective is over there. */
 static void *collective_under_way(void *argument)
 {
     int me = (int)(long)argument;
@@ -105,7 +107,8 @@ static void *collective_under_way(void *argument)
     return NULL;
 }
 
-/* Everything else that names a message: probes, matched ones, persistent and buffered sends, both ways at once, cancelling. */
+/* Everything else that names a message: probes, matched ones, persistent and buffered sends, both ways at
+ * once, cancelling. */
 static void *the_rest(void *argument)
 {
     int me = (int)(long)argument;

@@ -1,4 +1,5 @@
-/* The tool information interface (MPI-5 section 15.3): control and performance variables, categories, enumerations, events. */
+/* The tool information interface (MPI-5 section 15.3): control and performance variables, categories,
+ * enumerations, events. */
 #include "check.h"
 
 static int rank, size;

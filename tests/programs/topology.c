@@ -1,5 +1,5 @@
-/* With an argument, mistakes too, which each library calls by another class.
- * Process topologies: grids, graphs, distributed graphs; and neighbourhood collectives in all forms against sends and receives. */
+/* With an argument, mistakes too, which each library calls by another class. Process topologies: grids,
+ * graphs, distributed graphs; and neighbourhood collectives in all forms against sends and receives. */
 #include "check.h"
 
 enum { MOST = 64 };
@@ -155,7 +155,8 @@ static void neighbours(MPI_Comm comm, int indegree, const int *sources, int outd
     MPI_Datatype *types = check_memory(sizeof(MPI_Datatype) * (in + out));
     MPI_Request requests[2 * MOST * 4], request;
     MPI_Comm_rank(comm, &rank);
-    /* The reference: every edge by a message of its own, a dimension and direction of a grid under its own tag. */
+    /* The reference: every edge by a message of its own, a dimension and direction of a grid under its own
+     * tag. */
     int count = 0;
     for (int l = 0; l < indegree; l++) {
         wanted[l] = -1;

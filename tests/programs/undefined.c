@@ -1,4 +1,5 @@
-/* Sends bytes that were never written, for a tool that looks at what is sent; and sends and reduces others, of which it has nothing to say. */
+/* Sends bytes that were never written, for a tool that looks at what is sent; and sends and reduces others,
+ * of which it has nothing to say. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,10 +1,12 @@
-"""Builds test suites of files that others wrote, from their unmodified sources, and runs them on the staged Tutti.
+"""Builds test suites of files that others wrote, from their unmodified sources, and runs them on the staged
+Tutti.
 
 usage: python tests/suites/io_suites.py [--only romio,ior,hdf5,pnetcdf,h5py] [--tests NAME,...] [--place DIRECTORY] [--timeout SECONDS]
 
-The programs of ROMIO (in MPICH's source), IOR with verification, the parallel tests of HDF5, those of PnetCDF, and h5py's own tests with
-MPI, on HDF5 as it was built here. `scripts/public.sh` fetches what is not there. Failures that tests/suites/io_known.tsv lists do not count. Ends with a line a suite:
-`N passed, N failed, N known`.
+The programs of ROMIO (in MPICH's source), IOR with verification, the parallel tests of HDF5, those of
+PnetCDF, and h5py's own tests with MPI, on HDF5 as it was built here. `scripts/public.sh` fetches what is not
+there. Failures that tests/suites/io_known.tsv lists do not count. Ends with a line a suite: `N passed, N
+failed, N known`.
 """
 
 import argparse

@@ -2,9 +2,11 @@
 
 usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI] [--tune]
 
-Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as many as --per-host says; with --tune algorithms are tried meanwhile. Each file is a
-job of its own: one that hangs or dies costs only itself. Failures that tests/suites/mpi4py_known.tsv lists do not count against it. Ends with
-a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
+Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those
+libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as
+many as --per-host says; with --tune algorithms are tried meanwhile. Each file is a job of its own: one that
+hangs or dies costs only itself. Failures that tests/suites/mpi4py_known.tsv lists do not count against it.
+Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
 """
 
 import argparse
@@ -30,9 +32,10 @@ BESIDE = 2
 def limit(seconds, ranks, hosts):
     """Returns the seconds allowed for a file that takes this many on up to 4 ranks of a host.
 
-    Its longest tests go over all roots and all counts up to the number of ranks, in blocks of as many elements, and compare each in Python: the
-    work of a rank grows with the cube of their number, measured on all libraries alike. Between hosts of a testbed each of many
-    thousand fences takes several changes of process.
+    Its longest tests go over all roots and all counts up to the number of ranks, in blocks of as many
+    elements, and compare each in Python: the work of a rank grows with the cube of their number, measured on
+    all libraries alike. Between hosts of a testbed each of many thousand fences takes several changes of
+    process.
     """
     return seconds * max(1, ranks / 4) ** 3 * (3 if hosts else 1)
 
@@ -73,7 +76,8 @@ def run_file(mpi, name, ranks, timeout):
     else:
         env, python = {**mpi.env, "MPI4PY_MPIABI": "mpiabi", "MPI4PY_LIBMPI": str(mpi.prefix / "lib" / "libmpi_abi.so.1")}, sys.executable
     command = mpi.command(ranks, python, SUITE / "main.py", "--no-builddir", "-i", rf"^test_{name}\.py$")
-    # Tests leave folders behind, which go with this one. On a testbed other hosts need one that they have too.
+    # Tests leave folders behind, which go with this one. On a testbed other hosts need one that they have
+    # too.
     with tempfile.TemporaryDirectory(prefix="tutti-mpi4py-") as scratch:
         here = env if isinstance(mpi, Cluster) else {**env, "TMPDIR": scratch}
         outcome = Job(command, here, cwd=SUITE).wait(timeout)

@@ -3,9 +3,9 @@
 usage: python tests/suites/mpich_fortran.py [--layers f77,f90,f08] [--dirs coll,...] [--only NAME,...]
 
 The layers are mpif.h in fixed form, the module mpi, and the module mpi_f08. As for the programs in C, whose
-driver is tests/suites/mpich_suite.py: a program that is not there, needs a generator of the suite or more than MPI
-is skipped with the reason; failures that tests/suites/mpich_known.tsv lists do not count. Ends with a line
-`N passed, N failed, N skipped`.
+driver is tests/suites/mpich_suite.py: a program that is not there, needs a generator of the suite or more
+than MPI is skipped with the reason; failures that tests/suites/mpich_known.tsv lists do not count. Ends with
+a line `N passed, N failed, N skipped`.
 """
 
 import argparse

@@ -1,14 +1,16 @@
-"""Runs programs of MPICH's own test suite (unmodified, from the source package of the distribution) on the staged Tutti.
+"""Runs programs of MPICH's own test suite (unmodified, from the source package of the distribution) on the
+staged Tutti.
 
 usage: python tests/suites/mpich_suite.py [--dirs part,errhan] [--only NAME,...] [--timeout SECONDS]
     [--random] [--tune] [--front mpich|openmpi]
 
-`scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and arguments; it passes when it
-ends well and says "No Errors", or, where the list says so, when its job fails. With --random also those on random datatypes
-that the suite's own generator makes of its configuration, with --front compiled by that library's own wrapper
-and header, and run on the front for it. Programs are compiled as for strict MPI, without what only MPICH does;
-what needs extensions (MPIX_), or more memory than a small machine has, is not run. Failures that
-tests/suites/mpich_known.tsv lists do not count. Ends with a line `N passed, N failed, N skipped`.
+`scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and
+arguments; it passes when it ends well and says "No Errors", or, where the list says so, when its job fails.
+With --random also those on random datatypes that the suite's own generator makes of its configuration, with
+--front compiled by that library's own wrapper and header, and run on the front for it. Programs are compiled
+as for strict MPI, without what only MPICH does; what needs extensions (MPIX_), or more memory than a small
+machine has, is not run. Failures that tests/suites/mpich_known.tsv lists do not count. Ends with a line `N
+passed, N failed, N skipped`.
 """
 
 import argparse

@@ -4,8 +4,8 @@ debootstrap (`make public`).
 usage: python tests/suites/older_userland.py [--suite bullseye] [--wheel FILE]
 
 `dist/` must hold the wheel (`make wheel`). pip installs it there beside mpi4py's wheel, from files that are
-fetched here; then programs in Python and in C run, with and without mpirun, on one rank and on more than there
-are processors. Ends with a line: `N passed, N failed`.
+fetched here; then programs in Python and in C run, with and without mpirun, on one rank and on more than
+there are processors. Ends with a line: `N passed, N failed`.
 """
 
 import argparse

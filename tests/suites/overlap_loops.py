@@ -1,4 +1,5 @@
-"""Compares random programs (`support/loop_programs.py`) with their sequential programs, many of them, under sanitizers.
+"""Compares random programs (`support/loop_programs.py`) with their sequential programs, many of them, under
+sanitizers.
 
 usage: overlap_loops.py --count 2000 --seed 7; a failure is repeated by --seed 7 --only N.
 """

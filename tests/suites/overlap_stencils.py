@@ -1,4 +1,5 @@
-"""Compares random stencils (`support/stencils.py`) with their sequential programs, many of them, also on other libraries.
+"""Compares random stencils (`support/stencils.py`) with their sequential programs, many of them, also on
+other libraries.
 
 usage: overlap_stencils.py --count 500 --seed 7 --mpi mpich (or impi); a failure is repeated by --seed 7 --only N.
 """

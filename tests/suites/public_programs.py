@@ -1,11 +1,13 @@
-"""Builds programs that nobody here wrote from their unmodified sources, runs them on the staged Tutti, and looks at their results.
+"""Builds programs that nobody here wrote from their unmodified sources, runs them on the staged Tutti, and
+looks at their results.
 
 usage: python tests/suites/public_programs.py [--only NAME,...]
 
-The demonstrations of mpi4py, mpi4py.futures among them; the examples of rsmpi (the crate `mpi`); NetPIPE, which compares what arrives
-with what was sent; the library p4est with its own tests; an example of numba-mpi; and a tool that wraps functions by PMPI, Valgrind's own
-for MPI. `scripts/public.sh` fetches what is not there. Ends with a line a program: its name, its
-version, and `N passed, N failed`. MPICH's test suite has a driver of its own, tests/suites/mpich_suite.py.
+The demonstrations of mpi4py, mpi4py.futures among them; the examples of rsmpi (the crate `mpi`); NetPIPE,
+which compares what arrives with what was sent; the library p4est with its own tests; an example of numba-mpi;
+and a tool that wraps functions by PMPI, Valgrind's own for MPI. `scripts/public.sh` fetches what is not
+there. Ends with a line a program: its name, its version, and `N passed, N failed`. MPICH's test suite has a
+driver of its own, tests/suites/mpich_suite.py.
 """
 
 import argparse
@@ -20,8 +22,9 @@ from harness import ROOT, Job, Mpi
 
 HOME = ROOT / "build" / "public"
 PYTHON = ROOT / "build" / "python" / "bin" / "python"
-# Demonstrations of mpi4py: folder, ranks, what is run, and its input. Not among them: what needs Fortran, a display, SWIG, Boost or the network,
-# and nxtval-mpi3.py, whose first rank clears the counter when others may have counted already.
+# Demonstrations of mpi4py: folder, ranks, what is run, and its input. Not among them: what needs Fortran, a
+# display, SWIG, Boost or the network, and nxtval-mpi3.py, whose first rank clears the counter when others may
+# have counted already.
 DEMOS = [
     ("", 3, "helloworld.py", ""), ("compute-pi", 4, "cpi-cco.py", "100"), ("compute-pi", 4, "cpi-rma.py", "100"), ("compute-pi", 1, "cpi-dpm.py 4", "100"),
     *(("nxtval", 4, f"nxtval-{name}.py", "") for name in ("threads", "dynproc", "onesided", "scalable")),
@@ -44,7 +47,7 @@ def fetch(name):
 
 
 def copied(folder, name):
-    """Creates a fresh copy of sources to build in."""
+    """Creates a fresh copy of sources for a build."""
     place = HOME / "built" / name
     shutil.rmtree(place, ignore_errors=True)
     shutil.copytree(folder, place, symlinks=True)

@@ -1,8 +1,9 @@
 """Reads the pages of the guide (docs/guide): which files they show, which commands, and what those write.
 
-A fenced block whose language is `sh` holds commands, as a reader would type them one after the other, in the folder in which the
-blocks before it on the page have run. The `text` block that follows it holds lines, each of which has to be part of a line of what they write
-together, in this order; ` ... ` stands for anything. Words after the language say more:
+A fenced block whose language is `sh` holds commands, as a reader would type them one after the other, in the
+folder in which the blocks before it on the page have run. The `text` block that follows it holds lines, each
+of which has to be part of a line of what they write together, in this order; ` ... ` stands for anything.
+Words after the language say more:
 
 | word | meaning |
 |---|---|

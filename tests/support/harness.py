@@ -101,8 +101,8 @@ def locked(path):
 
 
 class Job:
-    """A running job; its output goes to files, so that nobody has to read it while it runs. `stdout` is another
-    file or pipe for its standard output."""
+    """A running job; its output goes to files, so that nobody has to read it while it runs. `stdout` is
+    another file or pipe for its standard output."""
 
     def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None, stdout=None):
         # Ranks that are made from a checkpoint have the environment of before: their jobs share a mark.
@@ -134,7 +134,8 @@ class Job:
         return False
 
     def wait(self, seconds, grace=20):
-        """Waits for the end; kills what still runs then. Processes that outlive the launcher are in `left`."""
+        """Waits for the end; kills what still runs then. Processes that outlive the launcher are in
+        `left`."""
         try:
             status, timed_out = self.process.wait(seconds), False
         except subprocess.TimeoutExpired:
@@ -212,7 +213,8 @@ class Mpi:
 
 
 class Front(Mpi):
-    """Programs compiled with another library's header and wrapper, on Tutti: through the front of that library's ABI."""
+    """Programs compiled with another library's header and wrapper, on Tutti: through the front of that
+    library's ABI."""
 
     # The header is not ours, and has less than the standard's.
     warnings = ["-w", "-Werror=implicit-function-declaration", "-DMPI_Psend_init_c=MPI_Psend_init", "-DMPI_Precv_init_c=MPI_Precv_init"]

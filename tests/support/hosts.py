@@ -1,4 +1,5 @@
-"""Several hosts on this machine (`tutti testbed`), for tests: made for one test or module, gone with it or with its process."""
+"""Several hosts on this machine (`tutti testbed`), for tests: made for one test or module, gone with it or
+with its process."""
 
 import itertools
 import os

@@ -1,7 +1,8 @@
-"""Random programs of the C that `tutti overlap` accepts: types, names, bounds, functions, input, overlapping arguments.
+"""Random programs of the C that `tutti overlap` accepts: types, names, bounds, functions, input, overlapping
+arguments.
 
-A program prints all bits of its arrays and its loop variables. `check` compares it with the sequential program, or
-has it refused with a place. Sanitizers watch both.
+A program prints all bits of its arrays and its loop variables. `check` compares it with the sequential
+program, or has it refused with a place. Sanitizers watch both.
 """
 
 import collections

@@ -1,5 +1,6 @@
 """A proxy between two hosts: every TCP connection to some ports of a host passes through a program. It
-records the bytes, and changes some as it is configured. Packets go there by a rule of nftables, so the hosts notice nothing."""
+records the bytes, and changes some as it is configured. Packets go there by a rule of nftables, so the hosts
+notice nothing."""
 
 import contextlib
 import select

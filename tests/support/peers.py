@@ -1,4 +1,5 @@
-"""The other libraries in build/peers: how programs are compiled for them, how they are told of hosts and to yield.
+"""The other libraries in build/peers: how programs are compiled for them, how they are told of hosts and to
+yield.
 
 `crates/tools/src/measure/library.rs` has the same for `tutti compare`.
 """
@@ -30,8 +31,8 @@ def environment(name):
 def yielding(name, between_hosts=False):
     """Returns words of the launcher, and settings, by which ranks yield the processor while they wait.
 
-    Reasonable users say so where ranks outnumber processors or hosts share them. Libraries that spin are up to thirty times
-    slower there, which says nothing about them.
+    Reasonable users say so where ranks outnumber processors or hosts share them. Libraries that spin are up
+    to thirty times slower there, which says nothing about them.
     """
     if name == "mpich":
         # Collectives in shared memory never yield.

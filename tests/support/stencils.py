@@ -1,4 +1,5 @@
-"""Random affine stencils: each translated by `tutti overlap`, run on random ranks, compared bit by bit with the sequential program."""
+"""Random affine stencils: each translated by `tutti overlap`, run on random ranks, compared bit by bit with
+the sequential program."""
 
 import random
 import subprocess

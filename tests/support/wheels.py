@@ -1,4 +1,5 @@
-"""The wheel of the staged build, made once for all tests, and a program that says whether an installed wheel works."""
+"""The wheel of the staged build, made once for all tests, and a program that says whether an installed wheel
+works."""
 
 import os
 import shutil

@@ -1,7 +1,8 @@
-"""Every function of the C interface with one wrong argument after the other, generated from the ABI's table of functions.
+"""Every function of the C interface with one wrong argument after the other, generated from the ABI's table
+of functions.
 
-Each call is made by a process of its own: it has to give an error, not to crash, and not to hang. Which wrong arguments are
-allowed after all, and why, is in `wrong_arguments.tsv`.
+Each call is made by a process of its own: it has to give an error, not to crash, and not to hang. Which wrong
+arguments are allowed after all, and why, is in `wrong_arguments.tsv`.
 """
 
 import fnmatch

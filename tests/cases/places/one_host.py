@@ -1,4 +1,5 @@
-"""Places on one host: what containers, sandboxes, CI runners and users take away, and what happens to a running job."""
+"""Places on one host: what containers, sandboxes, CI runners and users take away, and what happens to a
+running job."""
 
 import contextlib
 import os

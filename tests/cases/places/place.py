@@ -1,9 +1,8 @@
 """A place: an environment or a mishap that users have, in which a job must come out right or end with one
 clear sentence.
 
-What plugs in is a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...); `run.py` finds
-them all. A place says in
-its fields how the job is started; what needs code is done by
+What plugs in is a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...); `run.py`
+finds them all. A place says in its fields how the job is started; what needs code is done by
 
 - `inside`, a context manager over a Site: makes the place before the job starts (a firewall, a limit, a
   folder) and takes it away

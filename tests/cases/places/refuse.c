@@ -1,9 +1,10 @@
-/* Runs a program under a filter of system calls, as container run-times, sandboxes and service managers set them.
+/* Runs a program under a filter of system calls, as container run-times, sandboxes and service managers set
+ * them.
  *
  * usage: refuse ERRNO CALL[,CALL...] COMMAND...
  *
- * ERRNO: EPERM or ENOSYS, given for every call named. `container` names those that the default filter of Docker refuses
- * (its documentation, "Significant syscalls blocked by the default profile").
+ * ERRNO: EPERM or ENOSYS, given for every call named. `container` names those that the default filter of
+ * Docker refuses (its documentation, "Significant syscalls blocked by the default profile").
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,8 @@
-"""Ranks in namespaces of their own, and ranks under filters of system calls: the words that set them up, before the words of a program.
+"""Ranks in namespaces of their own, and ranks under filters of system calls: the words that set them up,
+before the words of a program.
 
-Each function gives words for one rank: `mpirun -n 3 WORDS... program`. `refusal(words)` says why they cannot be used here.
-`ranks_under` gives the same for a job whose ranks are not all alike.
+Each function gives words for one rank: `mpirun -n 3 WORDS... program`. `refusal(words)` says why they cannot
+be used here. `ranks_under` gives the same for a job whose ranks are not all alike.
 """
 
 import contextlib

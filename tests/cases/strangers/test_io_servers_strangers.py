@@ -1,4 +1,5 @@
-"""io-servers and strangers: who has proved nothing costs little and stops nobody; files are lent to their own user."""
+"""io-servers and strangers: who has proved nothing costs little and stops nobody; files are lent to their own
+user."""
 
 import os
 import resource

@@ -129,7 +129,8 @@ def test_behind_a_greeting_alone_io_servers_notice_nothing(two, letters, way):
 
 @pytest.mark.parametrize("protection,reads", [("greeting", True), ("authenticate", True), ("encrypt", False), ("auto", False)])
 def test_who_reads_all_packets_reads_what_is_not_encrypted(two, letters, way, protection, reads):
-    """Letters by streams and by datagrams, and those in a file of io-servers. What is printed is never read."""
+    """Letters by streams and by datagrams, and those in a file of io-servers. What is printed is never
+    read."""
     with way.listening("n1"):
         for env in ({}, {"TUTTI_CONNECTIONS": "never"}):
             job = run(two, letters, protection, 100, 1000, "tutti:letters", options=["--io-servers", "1"], env=env)

@@ -27,7 +27,8 @@ def set_user(users, tutti, folder):
 
 
 def start(program, **variables):
-    """Starts it as user B. The loader leaves the path of libraries out for such a program, so it is written into it."""
+    """Starts it as user B. The loader leaves the path of libraries out for such a program, so it is written
+    into it."""
     words = ["setpriv", f"--reuid={B}", f"--regid={B}", "--clear-groups", str(program)]
     env = {"PATH": os.environ["PATH"], **variables}
     return subprocess.run(words, env=env, capture_output=True, text=True, timeout=60, cwd="/")
