@@ -12,7 +12,8 @@ cd "$root"
 ab=$root/build/ab
 mkdir -p "$ab"
 
-# Builds what lies in a folder and installs it; notes the commit, which tells that all of it is there.
+# Builds the sources of a folder and installs the result. The commit is noted last, as a sign that the
+# installation is complete.
 install_build() { # FOLDER TARGET PREFIX COMMIT
     echo "ab: building $4 in $3" >&2
     rm -f "$3/.installed"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Runs every fuzz target for so many seconds (10) with libFuzzer itself: that takes neither a nightly compiler
-# nor cargo-fuzz. What they find is written to build/fuzz; they go on from what they have kept there.
+# Runs every fuzz target for a number of seconds (10) with libFuzzer itself, which needs neither a nightly
+# compiler nor cargo-fuzz. Findings are written to build/fuzz. Later runs continue from the inputs that are
+# kept there.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 seconds=${1:-10}

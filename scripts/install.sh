@@ -11,8 +11,8 @@ built=${CARGO_TARGET_DIR:-$root/target}/${TARGET:+$TARGET/}${PROFILE:-release}
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' "$root/Cargo.toml" | head -n 1)
 
 install -d "$to/bin" "$to/lib/pkgconfig" "$to/include" "$to/share/tutti"
-# A running job keeps the old file: each is put in its place by a rename. What is the same stays, so that
-# nobody builds on it anew.
+# A running job keeps the old file, because each file is put in its place by a rename. A file that has not
+# changed stays, so that no build that depends on it is repeated.
 place() { # MODE FROM TO
     if cmp -s "$2" "$3"; then return; fi
     install -m "$1" "$2" "$3.new"
@@ -53,15 +53,16 @@ front() { # FOLDER BUILT NAME ALSO...
     shift 3
     for also in "$@"; do ln -sf "$name" "$folder/$also"; done
 }
-# libmpi.so is for what is loaded without a version; a wheel has an empty library in its place.
+# Programs load libmpi.so without a version. A wheel has an empty library in its place.
 front mpich libmpi_mpich.so libmpi.so.12 libmpich.so.12 libmpicxx.so.12 libmpichcxx.so.12 libmpi.so libmpich.so
 front openmpi libmpi_openmpi.so libmpi.so.40 libmpi_cxx.so.40 libmpi.so
-# Programs that scripts ask what a library is: beside the ABIs. In bin they would call Tutti another library.
+# Programs by which scripts determine the library. They lie beside the ABIs' libraries: in bin they would
+# identify Tutti as another library.
 install -d "$to/lib/tutti/openmpi/bin" "$to/lib/tutti/mpich/bin"
 place 755 "$root/crates/fronts/wrappers/ompi_info" "$to/lib/tutti/openmpi/bin/ompi_info"
 place 755 "$root/crates/fronts/wrappers/mpichversion" "$to/lib/tutti/mpich/bin/mpichversion"
 place 755 "$root/crates/fronts/wrappers/impi_info" "$to/lib/tutti/mpich/bin/impi_info"
-# Fortran's layer in C, for each ABI. What it calls is that ABI's library; the standard's by its name, the
+# Fortran's layer in C, for each ABI. The layer calls the library of that ABI: the standard's by its name, the
 # fronts' beside it.
 layer() { # FOLDER NAME LIBRARY FLAG ALSO...
     folder=$to/$1 name=$2 library=$to/$3 flag=$4

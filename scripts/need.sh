@@ -12,7 +12,7 @@ want() { # COMMAND PACKAGE...: the packages, if the command fails
     sh -c "$command" >/dev/null 2>&1 || packages="$packages $*"
 }
 
-# The newest package of libclang, of those that tell of operators.
+# The newest package of libclang among the versions that report operators.
 newest_libclang() {
     for version in 21 20 19 18 17; do
         if apt-cache show "libclang1-$version" >/dev/null 2>&1; then
@@ -65,7 +65,7 @@ for part in "${@:-build}"; do
             want "test -f /usr/include/bpf/bpf_helpers.h" libbpf-dev
             ;;
         packages)
-            # Build systems that look for MPI, and what makes packages.
+            # Build systems that look for MPI, and tools that make packages.
             want "command -v cmake" cmake make
             want "command -v pkg-config" pkg-config
             want "command -v meson && command -v ninja" meson ninja-build

@@ -64,7 +64,7 @@ repository() { # NAME ADDRESS COMMIT
     mv "$home/$1.new" "$home/$1"
 }
 
-# A package of PyPI with what it needs, in an environment of its own.
+# A package of PyPI with its dependencies, in an environment of its own.
 python() { # NAME VERSION MORE...
     [ -e "$home/$1/.complete" ] && return
     name=$1 wanted="$1==$2"

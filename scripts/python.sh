@@ -27,7 +27,7 @@ if [ "$(cat "$home/.installed" 2>/dev/null)" != "$packages" ]; then
     python3 -m venv "$home"
     # shellcheck disable=SC2086  # a list of packages
     "$home/bin/pip" install --quiet $packages
-    # Tests import what is in tests/support by its name, from whichever folder they run.
+    # Tests import the modules of tests/support by name, from whichever folder they run.
     echo ../../../../../tests/support > "$(echo "$home"/lib/python3.*/site-packages)/tutti-tests.pth"
     echo "$packages" > "$home/.installed"
 fi

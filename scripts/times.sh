@@ -10,7 +10,7 @@ for crate in "$@"; do
     source=crates/$crate/src/lib.rs
     [ -f "$source" ] || source=crates/$crate/src/main.rs
     package=$(sed -n 's/^name = "\(.*\)"/\1/p' "crates/$crate/Cargo.toml" | head -n 1)
-    # A comment at the end: what an edit costs at least.
+    # Adds a comment at the end of a file: the smallest possible edit.
     cp -p "$source" build/times.saved
     echo "// $(date +%s)" >> "$source"
     begin=$(date +%s.%N)

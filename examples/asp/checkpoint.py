@@ -33,7 +33,7 @@ def distances(text):
 
 
 def watch(process, begun, events):
-    """Notes what mpirun says, and when."""
+    """Records the messages of mpirun with their times."""
     for line in process.stderr:
         events.append((time.monotonic() - begun, line.strip()))
 
@@ -58,7 +58,7 @@ class Machine:
         return True
 
     def leave(self):
-        """Removes what was made."""
+        """Removes the files of the run."""
 
 
 class Testbed(Machine):

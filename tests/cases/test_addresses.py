@@ -1,4 +1,4 @@
-"""The address that hosts tell each other, where names do not show it."""
+"""The addresses that hosts exchange, where names do not show the right one."""
 
 import subprocess
 import time

@@ -191,7 +191,7 @@ def test_the_guide_has_the_table_of_precedence():
 
 
 def test_the_example_of_kubernetes_is_whole(tutti):
-    """The manifest is for this operator, and the image has what the pods run."""
+    """The manifest is for this operator, and the image contains the programs that the pods run."""
     folder = ROOT / "examples" / "kubernetes"
     manifest, recipe = ((folder / name).read_text() for name in ("mpijob.yaml", "Containerfile"))
     assert "\nkind: MPIJob\n" in manifest and "\napiVersion: kubeflow.org/v2beta1\n" in manifest
@@ -206,7 +206,7 @@ def test_the_example_of_kubernetes_is_whole(tutti):
 
 
 def copies_of_input(testbed, tutti, folder, *words, size=300_000):
-    """Runs a job of which every rank counts what it reads, with so many bytes on its standard input."""
+    """Runs a job in which every rank counts its input, with this many bytes on the job's standard input."""
     file = folder / "input"
     file.write_bytes(b"0123456789abcde\n" * (size // 16))
     with file.open("rb") as given:

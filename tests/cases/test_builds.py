@@ -1,4 +1,5 @@
-"""Two builds of Tutti compared (`tutti compare --build`): what one does slower is found, and nothing else."""
+"""Comparison of two builds of Tutti (`tutti compare --build`): operations that one build does more slowly are
+found, and no others."""
 
 import json
 import shutil
@@ -26,7 +27,7 @@ def copy(tutti, prefix, preload=None):
 
 
 def compare(tutti, tmp_path, before, now, *words):
-    """Compares two builds; the exit status with the job, and what the JSON file says."""
+    """Compares two builds. Returns the exit status with the job, and the content of the JSON file."""
     result = tmp_path / "result.json"
     command = [tutti.prefix / "bin" / "tutti", "compare", "--build", before, "--subject", now, "--json", result, "--out", tmp_path / "out"]
     outcome = Job([*command, *words], tutti.env, cwd=tmp_path).wait(300)

@@ -1,4 +1,4 @@
-"""The first job on a kind of machine measures what the machine costs; later jobs use the figures."""
+"""The first job on a kind of machine measures the costs of the machine, and later jobs use the figures."""
 
 import multiprocessing
 import os

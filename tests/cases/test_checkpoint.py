@@ -438,8 +438,8 @@ def test_a_restart_refuses_what_it_cannot_honour(mpi, place, words):
 
 
 def test_one_job_at_a_time_writes_into_a_directory(mpi, place, gate):
-    """Two restarts of one set: the second is told who has the directory, at its start or at its
-    checkpoint."""
+    """Two restarts of one set. The second one receives an error that names the user of the directory, at its
+    start or at its checkpoint."""
     program = mpi.compile("kept.c")
     job = make_sets(mpi, place, gate, 2, program, 200, "all", sets=1)
     first = restart(mpi, place, job, "--checkpoint-every", "0.2s")

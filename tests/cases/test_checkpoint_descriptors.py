@@ -1,4 +1,4 @@
-"""Open descriptors at a checkpoint: what the table of the guide says of each kind is what happens."""
+"""Open descriptors at a checkpoint: each kind behaves as the table of the guide says."""
 
 import os
 import shutil
@@ -28,8 +28,8 @@ def wait():
         time.sleep(0.005)
 """
 
-# For each kind of the table: what a program opens and, behind `wait()`, what it finds there after a restart.
-# The last word that it prints is "right" if that is as it was.
+# For each kind of the table: opens a descriptor and, behind `wait()`, checks it after a restart. The last
+# word that the program prints is "right" if the descriptor is as before.
 PROGRAMS = {
     "regular file": """
 file = open(folder + "/file", "w+"); file.write("abc"); file.flush(); wait()

@@ -73,7 +73,7 @@ def kill(cluster, job, victim):
 
 
 def end(cluster, job):
-    """The job to its end, whoever stops again at the step."""
+    """Waits for the end of the job. Daemons that stop at the step again are continued."""
     limit = time.monotonic() + PATIENCE
     while (left := cluster.testbed.processes()) and time.monotonic() < limit:
         for _, pid, name in left:

@@ -1,5 +1,5 @@
-"""Sets that are written from copies of ranks, which go on meanwhile, and sets that are packed: what comes of
-them, who sees the copies (nobody), and what becomes of them."""
+"""Sets written from copies of ranks, which continue meanwhile, and packed sets. The tests check the results,
+that the program does not see the copies, and that the copies end."""
 
 import os
 import shutil
@@ -65,8 +65,8 @@ def named(job, name):
 
 
 def begin_and_stop(mpi, place, gate, step):  # noqa: F811
-    """A job whose daemon stands still at a step of its first checkpoint, written from copies; the daemon, and
-    who asks for it."""
+    """Starts a job whose daemon stops at a step of its first checkpoint, written from copies. Returns the job
+    and the daemon."""
     env = {**FORK, "TUTTI_CHECKPOINT_STOP": f"1:{step}"}
     options = ["--checkpoint-dir", place, "--checkpoint-on", "USR2"]
     job = mpi.begin(2, mpi.compile("advised.c"), gate.path, options=options, env=env)
@@ -78,7 +78,7 @@ def begin_and_stop(mpi, place, gate, step):  # noqa: F811
         assert job.process.poll() is None, (job.output(), job.errors())
         early = job.errors().count("is not started yet")
         os.kill(job.process.pid, signal.SIGUSR2)
-        # Before the job is started a signal asks for nothing.
+        # Signals before the start of the job request no checkpoint.
         until(lambda: state(node) == "T" or job.errors().count("is not started yet") > early, job.errors)
     return job, node
 

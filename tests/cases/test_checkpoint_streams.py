@@ -14,7 +14,7 @@ from keeping_here import gate, place  # noqa: F401 (fixtures)
 
 
 class Reader(threading.Thread):
-    """Reads a pipe slowly: so many bytes at a time, with pauses. `taken` is what it has."""
+    """Reads a pipe slowly: a number of bytes at a time, with pauses. `taken` holds the bytes."""
 
     def __init__(self, end, piece, pause):
         super().__init__(daemon=True)
@@ -28,7 +28,7 @@ class Reader(threading.Thread):
         os.close(self.end)
 
     def until(self, count):
-        """Waits until so many bytes have come, or all."""
+        """Waits until this many bytes have come, or all."""
         while len(self.taken) < count and self.is_alive():
             time.sleep(0.002)
 

@@ -1,5 +1,5 @@
-"""Processes of several jobs: spawned, met at ports, parted from, and what the end of one means for the
-others."""
+"""Processes of several jobs: spawned, connected at ports, disconnected, and the effect of one job's end on
+the others."""
 
 import re
 import signal

@@ -1,5 +1,5 @@
-"""Memory that Tutti shares between ranks, and what a program does to it: docs/exposed-memory.md has the table
-of calls."""
+"""Memory that Tutti shares between ranks, and calls of programs that act on it: docs/exposed-memory.md has
+the table of calls."""
 
 import os
 import platform
@@ -49,7 +49,7 @@ def test_forks_beside_collectives(tutti):
 
 
 def test_a_program_that_loads_mpi_at_run_time_keeps_the_promises(tutti):
-    """Neither its names, nor those of what it loads later, were bound to the library."""
+    """Neither the names of the program nor those of objects that it loads later were bound to the library."""
     source, folder = SOURCES / "exposed" / "loaded.c", BUILT / "tutti"
     folder.mkdir(parents=True, exist_ok=True)
     program, plugin = folder / "loaded", folder / "loaded_plugin.so"

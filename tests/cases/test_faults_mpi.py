@@ -109,7 +109,7 @@ def test_a_killed_supervisor(four, job):
 
 
 def test_killed_agents(four, job):
-    """Once the daemons are there nobody needs who started them."""
+    """Once the daemons run, the process that started them is not needed."""
     running = waiting(four, job)
     for host, pid, name in four.testbed.processes():
         if host == "n0" and name == "tutti":

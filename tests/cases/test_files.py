@@ -23,7 +23,7 @@ def test_random_accesses(tutti, ranks, place):
 
 @pytest.mark.parametrize("ranks", [1, 2, 5, 8])
 def test_random_accesses_by_exchange(tutti, ranks, place):
-    """Ranks exchange data with those in charge of windows, whatever it costs."""
+    """Ranks exchange data with the aggregators of windows even where this is expensive."""
     outcome = tutti.run(ranks, tutti.compile("files_random.c"), place, 10 + ranks, 100, *EXCHANGE, env={"TUTTI_COUNTERS": "1"})
     check(outcome)
     exchanged = [int(line.split(" exchanged ")[1].split()[0]) for line in outcome.err.splitlines() if " files read " in line]

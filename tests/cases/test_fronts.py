@@ -1,5 +1,5 @@
 """Programs of other ABIs: our own tests, compiled with MPICH's and Open MPI's headers, on Tutti through its
-fronts. What passes with the standard's header passes so."""
+fronts. Programs that pass with the standard's header pass with these too."""
 
 import subprocess
 

@@ -66,8 +66,8 @@ def compilers(tutti):
 
 
 def without(text, *parts):
-    """The text of a program without what an older library lacks: from one comment to the next, and lines with
-    some words."""
+    """Returns the text of a program without the parts that an older library lacks: sections from one comment
+    to the next, and lines with some words."""
     for begin, end in parts:
         before, rest = text.split(begin, 1)
         text = before + end + rest.split(end, 1)[1]

@@ -21,7 +21,7 @@ BUILT = {
     "h5py": (PUBLIC / "h5py" / ".complete", PUBLIC / "h5py"),
     "mpi4py": (ROOT / "build" / "python" / "bin" / "python", ROOT / "build" / "python"),
 }
-# Languages and tools: what ends with 0 where programs of a page can run.
+# Languages and tools: commands that end with status 0 where programs of a page can run.
 PROBES = {
     "gfortran": ("gfortran", "--version"),
     "perf": ("perf", "record", "-q", "-e", "cpu-clock", "-o", os.devnull, "true"),
@@ -34,7 +34,7 @@ SHELL = ("bash", "--noprofile", "--norc", "-e", "-c")
 
 
 def environment(tutti, folder, stand_ins):
-    """The environment of a reader who has installed Tutti, with stand-ins for some commands."""
+    """Returns the environment of a reader who has installed Tutti, with stand-ins for some commands."""
     extra = folder / ".commands"
     extra.mkdir(exist_ok=True)
     for name in stand_ins:
@@ -53,7 +53,7 @@ def is_there(language):
 
 
 def run(tutti, block, folder, testbed):
-    """Runs the commands of a block: status of the last, what they wrote."""
+    """Runs the commands of a block. Returns the status of the last one and their output."""
     needed = {block.words["stand-in"]} if "stand-in" in block.words else set()
     if "docker" in needed:
         needed.add("refuse")
@@ -106,7 +106,7 @@ def test_pages_are_in_the_summary():
 
 
 def check(text, expected):
-    """The commands of a page, each with what it is to write."""
+    """Checks the commands that are read from the text of a page, each with its expected output."""
     page = guide.ROOT / "build" / "tests" / "page.md"
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text, encoding="utf-8")

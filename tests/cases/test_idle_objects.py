@@ -1,5 +1,5 @@
-"""Progress costs what there is to do, not what exists: calls beside a thousand idle objects take the
-instructions that they take alone."""
+"""Progress costs in proportion to the work, not to the existing objects: calls beside a thousand idle objects
+take the same instructions as without them."""
 
 import re
 
@@ -14,7 +14,8 @@ SHARE, SOME = 1.05, 100
 
 
 def counted(outcome):
-    """Instructions by call: (before, with); empty where nobody may step through a process."""
+    """Returns the instructions of each call: (before, with). Empty where no process may step through
+    another."""
     assert outcome.status == 0 and not outcome.timed_out, str(outcome)
     lines = re.findall(r"^(\w+) (-?\d+) (-?\d+)$", outcome.out, re.M)
     found = {name: (int(before), int(beside)) for name, before, beside in lines}

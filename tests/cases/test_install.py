@@ -96,7 +96,7 @@ def test_info_lists_settings_and_functions(tutti):
 
 
 def test_programs_built_by_mpich_run_unchanged(tutti):
-    """The standard ABI: what MPICH's mpicc_abi has built, on Tutti."""
+    """Programs of the standard ABI that MPICH's mpicc_abi has built run on Tutti."""
     mpich = Mpi("mpich")
     if not mpich.mpicc.exists():
         pytest.skip("make peers installs MPICH")

@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-# The tool, how the program is built, what goes before it, and the fault of its own that the tool has to find.
+# The tool, the way of building the program, the words before it, and the deliberate fault that the tool has
+# to find.
 TOOLS = {
     "address": (["-fsanitize=address"], [], "leak"),
     "leak": (["-fsanitize=leak"], [], "leak"),

@@ -59,7 +59,7 @@ def nothing_is_left(servers):
 
 @pytest.mark.parametrize("near", NEAR)
 def test_servers_are_killed_and_come_back(tutti, place, near, capsys):  # noqa: F811
-    """The job goes on, told of each death; what was acknowledged is there."""
+    """The job continues and receives an error for each death. Acknowledged data is there."""
     chance = random.Random(SEED)
     with Servers(place, NAMES, "--stripe", 4096) as servers:
         job = go(tutti, servers, 4, near)

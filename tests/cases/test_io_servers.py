@@ -49,7 +49,7 @@ def test_names_without_servers_say_what_to_do(tutti):
 @pytest.mark.parametrize("near", NEAR)
 def test_servers_die_and_come_back(tutti, place, near):
     with Servers(place, ["zero", "one"]) as servers:
-        # Rank 0 asks, this process acts.
+        # Rank 0 sends requests, and this process executes them.
         asked, done = place / "asked", place / "done"
         os.mkfifo(asked)
         os.mkfifo(done)
@@ -99,7 +99,7 @@ def test_copy_list_and_check(place):
         assert (place / "back").read_bytes() == data
         assert servers.io("ls") == "100001 3 4096 deep/grid\n"
         assert servers.io("check") == ""
-        # Every server has its stripes, at their places, and nothing else.
+        # Every server has its stripes at their places, and no other data.
         for number, name in enumerate(servers.names):
             part = (servers.root(name) / "deep/grid").read_bytes()
             for start in range(0, len(part), 4096):
@@ -139,7 +139,7 @@ def test_a_full_disk_is_no_space_on_every_rank(tutti, place):
 
 
 def test_the_example_on_four_hosts(hosts):
-    """`make io`: what is copied off the servers has the sum of the field, whoever computes it."""
+    """`make io`: data copied from the servers has the checksum of the field, whichever rank computes it."""
     hosts(2)
     words = [sys.executable, ROOT / "examples" / "io" / "run.py", ROOT / "build" / "stage", "--side", "128"]
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=120)

@@ -196,7 +196,8 @@ def test_a_rank_that_leaves_on_hosts(two, operation, status):
 
 
 def test_ranks_that_finalize_late_are_waited_for(tutti):
-    """A rank that has returned from MPI_Finalize stays until the last one has called it; nobody is ended."""
+    """A rank that has returned from MPI_Finalize stays until the last rank has called it. No rank is ended
+    early."""
     script = (
         "from mpi4py import MPI\nimport time\nrank = MPI.COMM_WORLD.rank\n"
         "time.sleep(4 if rank == 0 else 0)\nprint(rank, 'ends')\n"

@@ -1,4 +1,4 @@
-"""Messages to a user whose program crashes, hangs or leaves something unfinished."""
+"""Messages to a user whose program crashes, hangs or does not free its objects."""
 
 import signal
 
@@ -39,8 +39,8 @@ def test_a_handler_of_the_program_stays(tutti):
 
 @pytest.mark.parametrize("way, size, rank", [("send", 64, 0), ("send", 1 << 22, 0), ("receive", 64, 1), ("bcast", 64, 1)])
 def test_memory_of_a_device_is_named(tutti, way, size, rank):
-    """Memory without access stands for that of a device: who hands it to MPI is told so, with the
-    function."""
+    """Memory without access stands for memory of a device. A program that passes it to MPI gets an error that
+    names the function."""
     outcome = tutti.run(2, tutti.compile("device.c"), way, size)
     assert outcome.status == 139 and not outcome.left, str(outcome)
     function = {"send": "MPI_Send", "receive": "MPI_Recv", "bcast": "MPI_Bcast"}[way]

@@ -28,7 +28,7 @@ def four(tutti, hosts):
 
 @pytest.fixture
 def rules(four):
-    """Has hosts look at what reaches them, by a rule of nftables; none is left."""
+    """Filters the packets that reach hosts, by a rule of nftables. The rules are removed at the end."""
 
     def on(rule, names=None):
         for host in names or four.testbed.hosts:

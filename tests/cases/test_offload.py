@@ -63,8 +63,7 @@ def test_lost_packets_are_asked_for(netd):
 
 
 def test_nobody_leaves_while_others_lack_packets(netd):
-    """The last operation of a program is over at some ranks while others still have to ask for what was
-    lost."""
+    """The last operation of a program is over at some ranks while others still have to request lost data."""
     cluster, _ = netd(4)
     for host in cluster.testbed.hosts:
         cluster.testbed.act("loss", host, 10)

@@ -1,4 +1,4 @@
-"""A slow daemon is waited for where TUTTI_OFFLOAD=on requires the kernel, and a line reports the wait."""
+"""Waits for a slow daemon where TUTTI_OFFLOAD=on requires the kernel. A line reports the wait."""
 
 import subprocess
 
@@ -44,6 +44,6 @@ def test_a_slow_daemon_is_waited_for(cluster):
     demanded = cluster.run(2, program, env={"TUTTI_OFFLOAD": "on"})
     assert "waiting for `tutti netd` on host n0" in demanded.err, demanded
     assert demanded.status != 0 and "slow but there" in demanded.err and "does not answer" not in demanded.err, demanded
-    # Without a demand nobody waits so long.
+    # Without the requirement no rank waits so long.
     usual = cluster.run(2, program, env={"TUTTI_EXPLAIN": "1"})
     assert usual.status == 0 and "waiting for" not in usual.err and "slow but there" not in usual.err, usual

@@ -126,7 +126,7 @@ def test_waf(tutti, source, words):
 
 
 def test_inquiries_of_scripts(tutti):
-    """Patterns by which Spack, test scripts and container recipes read what a library is."""
+    """Patterns by which Spack, test scripts and container recipes determine the library."""
     fronts = tutti.prefix / "lib" / "tutti"
     openmpi, mpich = fronts / "openmpi" / "bin" / "ompi_info", fronts / "mpich" / "bin" / "mpichversion"
     parsable = dict(line.rsplit(":", 1) for line in run(openmpi, "--parsable", "--all").splitlines())

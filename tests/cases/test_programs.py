@@ -50,7 +50,7 @@ def test_bad_input(tutti, ranks):
 def test_wrong_arguments_are_named(tutti, ranks):
     program = tutti.compile("arguments.c")
     check(tutti.run(ranks, program, env={"TUTTI_CHECK_ARGUMENTS": "1"}))
-    # Handles, ranks and all that takes no time is checked whatever the setting.
+    # Checks of handles, ranks and other arguments that take no time are made with every setting.
     check(tutti.run(ranks, program, "unchecked"))
 
 
@@ -102,7 +102,7 @@ def test_mistakes(tutti, program, ranks):
     check(tutti.run(ranks, tutti.compile(f"{program}.c"), "mistakes"))
 
 
-# Every way that bytes can take, whatever this machine would choose.
+# Every path of data, whichever one this machine would choose.
 PATHS = {
     "double copy": {"TUTTI_SINGLE_COPY": "never"},
     "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},

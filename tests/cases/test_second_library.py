@@ -1,12 +1,12 @@
-"""A program that asks for another MPI library while it runs: Tutti answers to `libmpi.so`, and a second
-library is named."""
+"""A program that requests another MPI library while it runs: Tutti is loaded as `libmpi.so`, and a second
+library is reported."""
 
 import shutil
 import subprocess
 
 import pytest
 
-# Loads a library by its name and counts ranks by what it finds there.
+# Loads a library by its name and counts ranks by the functions in it.
 LOADER = """
 #include <dlfcn.h>
 #include <stdio.h>

@@ -97,7 +97,7 @@ def allocated(cluster, tutti):
 
     def run(words, *command, seconds=90):
         line = cluster.on_first("salloc", "-Q", *words.split(), tutti.mpirun, *command)
-        # Less than the silence after which a daemon that nobody told leaves by itself.
+        # Shorter than the silence after which a daemon without notice leaves by itself.
         return Job(line, {**tutti.env, "SLURM_CONF": str(cluster.configuration)}).wait(seconds, grace=2)
 
     return run

@@ -10,8 +10,7 @@ import pytest
 
 RANKS = [2, 4, 8]
 
-# Every way that bytes can take, whatever this machine would choose. A setting that Tutti does not have is
-# left out.
+# Every path of data, whichever one this machine would choose. A setting that Tutti does not have is left out.
 SETTINGS = {
     "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "double copy": {"TUTTI_SINGLE_COPY": "never"},

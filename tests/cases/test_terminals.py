@@ -1,5 +1,5 @@
-"""Jobs that are started at a terminal: who reads it, what its keys do, what is left when it goes. And the
-Unix session that ranks have."""
+"""Jobs that are started at a terminal: which process reads it, the effect of its keys, and the remains when
+it closes. Also the Unix session of the ranks."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ from jobs import gone, pids, waiting
 
 
 class Terminal:
-    """A shell with job control at a terminal, and somebody who types."""
+    """A shell with job control at a terminal, and a user who types."""
 
     def __init__(self, env):
         self.mark = uuid.uuid4().hex
@@ -44,7 +44,7 @@ class Terminal:
         os.write(self.master, text.encode())
 
     def until(self, pattern, seconds=20):
-        """Waits for a text since the last one that was waited for; returns what was found."""
+        """Waits for a text after the last one that was waited for, and returns the match."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             try:
@@ -149,7 +149,7 @@ def test_keys_go_to_rank_0_and_ranks_have_no_terminal(tutti, job, terminal):
     terminal.until("ready> ")
     terminal.type(f"{tutti.mpirun} -n 2 {job} cat\n")
     terminal.type("some words\n\x04")
-    # The terminal's echo, and what rank 0 has read.
+    # The terminal's echo, and the input of rank 0.
     terminal.until(r"some words\n(.*\n)*?some words\n")
     terminal.until("ready> ")
     terminal.type("echo $?\n")

@@ -47,7 +47,7 @@ def test_program_is_traced(tutti, tmp_path, ranks, name):
     assert {event["args"]["rank"] for event in found} == set(range(ranks))
     calls = Counter((event["args"]["rank"], event["name"]) for event in found if event["args"]["action"] == "call")
     function = {"bcast": "MPI_Bcast", "allreduce": "MPI_Allreduce", "ring": "MPI_Sendrecv"}[name]
-    # At its end the program adds up what went wrong.
+    # At its end the program adds up the errors.
     times = 3 + (name == "allreduce")
     assert all(calls[rank, function] == times for rank in range(ranks)), calls
     pairs = list(matched(found))

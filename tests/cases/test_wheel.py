@@ -48,7 +48,7 @@ def test_a_program_without_mpirun(environment, tmp_path):
 
 
 def test_compilers_and_second_names(environment, tmp_path):
-    """mpicc finds what it needs from where it lies; second names stand for links, which a wheel cannot
+    """mpicc finds its files relative to its own place. Second names replace links, which a wheel cannot
     have."""
     _, prefix = environment
     (tmp_path / "a.c").write_text('#include <mpi.h>\n#include <stdio.h>\nint main(int c, char **v) { MPI_Init(&c, &v); puts("ok"); return MPI_Finalize(); }\n')
@@ -60,8 +60,8 @@ def test_compilers_and_second_names(environment, tmp_path):
 
 
 def test_the_tag_is_true(environment):
-    """Every file wants at most what the tag says, and nothing that is not there everywhere; nothing names a
-    place of this machine."""
+    """Every file needs at most the C library that the tag names, and only libraries that exist everywhere. No
+    file names a path of this machine."""
     made, prefix = environment
     major, minor = re.search(r"manylinux_(\d+)_(\d+)_", made.name).groups()
     assert f"Tag: py3-none-manylinux_{major}_{minor}" in next(prefix.glob("lib/python*/site-packages/tutti_mpi-*/WHEEL")).read_text()

@@ -26,7 +26,7 @@ def test_settings_are_refused_with_what_is_valid(tutti, name, value, parts):
         env = {name: value} if "-env" not in words else {}
         outcome = tutti.run_words(words, env=env)
         assert outcome.status == 2 and name in outcome.err and all(part in outcome.err for part in parts), outcome
-    # A process that nobody has started finds out itself.
+    # A process without a launcher finds the error itself.
     program = tutti.compile("small.c")
     alone = subprocess.run([program], env={**tutti.env, name: value}, capture_output=True, text=True, timeout=60)
     assert alone.returncode != 0 and all(part in alone.stderr for part in (name, *parts)), alone.stderr

@@ -27,7 +27,7 @@ from hosts import Cluster, Testbed, peers, refusal
 from models import poisoned
 
 PATTERNS = ["pipelined", "tiled", "windowed", "window-tiled"]
-# From the best to the worst of what is between hosts of one rank each.
+# From the best to the worst link between hosts of one rank each.
 ALGORITHMS = ["spread", "pairwise", "bruck"]
 
 
@@ -68,7 +68,7 @@ def row(mpi, folder, name, words, blocking=None, env=None, others=()):
 
 
 def of_others(mpi, folder, options):
-    """Transforms that nobody here wrote."""
+    """Transforms of other projects."""
     arguments = [options.size, options.transforms]
     if options.spfft:
         sources = Path(options.spfft).absolute()

@@ -1,4 +1,5 @@
-"""Files of io-servers over links of hosts, beside what the link carries and GlusterFS (`make io-hosts`).
+"""Measures files of io-servers over links between hosts, beside the link's own throughput and GlusterFS
+(`make io-hosts`).
 
 usage: python tests/figures/io_hosts.py [--rate 1gbit] [--servers 4] [--clients 1,2,4] [--mib 32] [--rounds 5]
     [--ways scratch,gluster] [--place /var/tmp]
@@ -41,7 +42,7 @@ def link(testbed):
 
 
 class Servers:
-    """Io-servers of a user, one a host; what clients need to find them."""
+    """Io-servers of a user, one on each host, and the settings by which clients find them."""
 
     def __init__(self, testbed, place, names, mode):
         self.servers = HostServers(testbed, place, names, "--mode", mode) if mode != "scratch" else HostServers(testbed, place, names)
@@ -123,7 +124,7 @@ class Gluster:
         raise RuntimeError(f"GlusterFS is not mounted on {host}")
 
     def end(self):
-        """Unmounts it and ends what was started."""
+        """Unmounts the file system and ends the started processes."""
         for name in self.clients:
             subprocess.run([str(word) for word in self.testbed.on(name, "umount", "-l", self.mounted)], check=False)
         for process in self.running:

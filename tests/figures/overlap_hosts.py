@@ -76,8 +76,8 @@ class Hosts(Node):
             self.groups = [GROUPS / f"overlap-{os.getpid()}-{host}" for host in self.testbed.hosts]
         for group in self.groups:
             group.mkdir()
-            # Short periods: a host computes at its rate in each of them. A quarter is left to what carries
-            # the messages.
+            # Short periods: a host computes at its rate in each of them. A quarter is left to the processes
+            # that transfer the messages.
             period = int(1000 / self.share())
             (group / "cpu.cfs_period_us").write_text(str(period))
             (group / "cpu.cfs_quota_us").write_text("1000")

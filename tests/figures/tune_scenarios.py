@@ -47,7 +47,7 @@ class Place:
 
     def run(self, ranks, words, env):
         command = [str(word) for word in self.mpi.command(ranks, self.program, *words)]
-        # Sums may be taken in any order: there are few algorithms else that give the same bits.
+        # Sums may be taken in any order, because otherwise there are few algorithms that give the same bits.
         env = {**self.mpi.env, "TUTTI_TUNE_ANY_ORDER": "1", **env}
         done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, f"{command}: {done.stderr}"

@@ -7,7 +7,8 @@
 
 static int unchecked;
 
-/* `call` is the text of the call; `said` is what the string must have in it beside the function's name. */
+/* `call` is the text of the call. `said` is the text that the error string must contain besides the
+ * function's name. */
 static void bad(const char *file, int line, const char *call, int code, int wanted, const char *said)
 {
     char text[MPI_MAX_ERROR_STRING] = "", name[64] = "", rank[32];

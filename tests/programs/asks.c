@@ -1,4 +1,5 @@
-/* Asks for a checkpoint of its own job by a control variable (MPI-5 section 15.3), from the last rank.
+/* Requests a checkpoint of its own job by a control variable (MPI-5 section 15.3), from the last rank.
+ * Arguments: the word (now, stop; empty: no request), and a file that the last round waits for.
  * Arguments: the word (now, stop), or none: nothing is asked for; a file that the last round waits for. */
 #include "check.h"
 #include <unistd.h>

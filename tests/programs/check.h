@@ -71,7 +71,7 @@ static inline int check_neighbours(int *ranks)
     return count;
 }
 
-/* Adds up what went wrong on all ranks; rank 0 says ok or how much. The status of the program. */
+/* Adds up the errors of all ranks. Rank 0 prints "ok" or their number. Returns the status of the program. */
 static inline int check_end(void)
 {
     long all = 0;

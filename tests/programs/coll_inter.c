@@ -8,7 +8,7 @@ static MPI_Comm inter;
 static int rank, mine, theirs, side;
 static int into[MOST * MOST], from[MOST * MOST], counts[MOST], places[MOST], more[MOST], spots[MOST];
 
-/* Element `at` of what a rank of a group has. */
+/* Returns element `at` of the data of a rank of a group. */
 static int token(int group, int who, int at)
 {
     return (group + 1) * 100000 + who * 1000 + at;

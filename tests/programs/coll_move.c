@@ -19,7 +19,7 @@ static void clear(int *data, long count)
         data[i] = GUARD;
 }
 
-/* `count` items at `data` must be what rank `from` gave to rank `to`. */
+/* Checks that the `count` items at `data` are those that rank `from` sent to rank `to`. */
 static void expect(int line, int form, const int *data, int count, int from, int to)
 {
     for (int i = 0; i < count; i++)

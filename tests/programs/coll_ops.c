@@ -7,7 +7,7 @@ enum { N = 37 };
 
 static long power_sum; /* 1 + 2 + ... + size */
 
-/* Integers: what sum, product, extremes and bits must give for (rank + 1 + i % 3). */
+/* Checks sum, product, extremes and bits of the integers (rank + 1 + i % 3). */
 #define INTEGERS(c_type, mpi_type) OPERATE(c_type, mpi_type, 10)
 #define ADDRESSES(c_type, mpi_type) OPERATE(c_type, mpi_type, 7) /* logical operators are not for them */
 #define OPERATE(c_type, mpi_type, last_op)                                                               \

@@ -1,5 +1,5 @@
-/* A crew of THREADS threads (said before this is included) that do the same work; what each finds wrong it
- * counts in `failures`. */
+/* A crew of THREADS threads (defined before this is included) that do the same work. Each counts its errors
+ * in `failures`. */
 #include "check.h"
 #include <pthread.h>
 

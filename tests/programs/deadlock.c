@@ -1,4 +1,4 @@
-/* Everybody receives what nobody sends. */
+/* Every rank receives a message that no rank sends. */
 #include <mpi.h>
 #include <stdio.h>
 

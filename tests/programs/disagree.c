@@ -1,6 +1,6 @@
-/* Ranks that disagree about a collective operation: about its length, its root, or which it is. That is the
- * program's fault, and somebody is told; nobody waits without end, nobody computes with what another rank
- * meant otherwise.
+/* Ranks that disagree about a collective operation: about its length, its root, or the operation itself. This
+ * is the program's error. At least one rank gets an error, no rank waits without end, and no rank computes
+ * with data that another rank meant otherwise.
  *
  * usage: disagree [messages | leave]      messages: the members have no banks; leave: after a broadcast with two roots
  */
@@ -42,7 +42,7 @@ static int call(int which, int count, int root, MPI_Comm comm)
     }
 }
 
-/* Errors of these classes are told to at least one rank. */
+/* Checks that at least one rank gets an error of these classes. */
 static void note(int code, int expected, MPI_Comm world)
 {
     int class = class_of(code), mine = class != MPI_SUCCESS, sum = 0;
@@ -72,8 +72,8 @@ int main(int argc, char **argv)
         return check_end();
     }
     const int last = check_size - 1;
-    /* Among messages two roots only send: they are told when they meet again. In banks each only writes into
-     * its own. */
+    /* Where messages are used, two roots only send, and get the error when they meet again. In banks each
+     * only writes into its own. */
     for (int blocking = 0; argc > 1 && blocking < 2; blocking++) {
         MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);

@@ -196,7 +196,7 @@ static void vectors(MPI_Comm world)
     CHECK_CLASS(MPI_Send(MPI_IN_PLACE, 1, MPI_INT, check_rank, 0, world), MPI_ERR_BUFFER);
 }
 
-/* Ranks that disagree about the length: who has too little room says so. */
+/* Ranks disagree about the length: the rank with too little room returns an error. */
 static void disagreement(int count)
 {
     int *data = check_memory(sizeof(int) * (size_t)count);

@@ -91,7 +91,7 @@ static void latency(int count)
         printf("latency %.4f allreduce %.4f\n", best[0] * 1e6, best[1] * 1e6);
 }
 
-/* So many steps of work on memory that stays, each ended by an allreduce. */
+/* Runs a number of steps of work on memory that stays, each ended by an allreduce. */
 static void work(int steps)
 {
     enum { WORDS = 1 << 21 };

@@ -56,7 +56,7 @@ static void pointers(void)
     MPI_File_seek(file, 0, MPI_SEEK_END);
     MPI_File_get_position(file, &place);
     CHECK_EQUAL(place, 8 * (check_size - check_rank));
-    /* At the end of the file what is there is read. */
+    /* At the end of the file a read returns the remaining items. */
     CHECK_CLASS(MPI_File_read_at_all(file, 8 * (check_size - check_rank) - 3, in, 8, MPI_INT, &status), MPI_SUCCESS);
     CHECK_EQUAL(count_of(&status), 3);
     CHECK_CLASS(MPI_File_write_at(file, -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
@@ -316,7 +316,7 @@ static void errors(void)
     MPI_Errhandler_free(&errhandler);
     CHECK_CLASS(MPI_File_write_at(file, -5, other, 1, MPI_BYTE, &status), MPI_ERR_ARG);
     CHECK_EQUAL(handled, 1);
-    /* One rank is wrong: all are told the same. */
+    /* One rank passes a wrong argument: all get the same error. */
     CHECK_CLASS(MPI_File_write_at_all(file, check_rank ? 0 : -5, other, 1, MPI_BYTE, &status), MPI_ERR_ARG);
     CHECK_EQUAL(handled, 2);
     MPI_File_set_errhandler(file, MPI_ERRORS_RETURN);
@@ -331,7 +331,7 @@ static void errors(void)
     CHECK_CLASS(MPI_File_read_at_all(file, 0, other, 1, MPI_BYTE, &status), MPI_ERR_ACCESS);
     close_file();
     CHECK(access(name, F_OK) != 0);
-    /* A device that is full: one rank finds out, all are told. */
+    /* A full device: one rank notices, and all get the error. */
     if (access("/dev/full", W_OK) == 0) {
         MPI_Request request;
         CHECK_CLASS(MPI_File_open(MPI_COMM_WORLD, "/dev/full", MPI_MODE_RDWR, MPI_INFO_NULL, &file), MPI_SUCCESS);

@@ -58,7 +58,7 @@ static void opening(const char *directory)
     opens(at(directory, "ex"), MPI_MODE_RDWR | MPI_MODE_RDONLY, MPI_ERR_AMODE);
     if (check_size > 1) {
         opens(at(directory, "ex"), check_rank ? MPI_MODE_RDONLY : MPI_MODE_RDWR, MPI_ERR_NOT_SAME);
-        /* One rank alone gives what is wrong. */
+        /* Only one rank passes a wrong argument. */
         opens(at(directory, "ex"), check_rank == check_size - 1 ? MPI_MODE_CREATE : rdwr, MPI_ERR_AMODE);
     }
     /* The right to write is refused; to root it is not. */

@@ -1,5 +1,5 @@
-/* A full device: MPI_ERR_NO_SPACE on every rank in what all do together, and what was acknowledged is there.
- * files_full FILE... */
+/* A full device: every rank gets MPI_ERR_NO_SPACE from a collective call, and acknowledged data is there.
+ * usage: files_full FILE... */
 #include "check.h"
 
 enum { PIECE = 1 << 20 };
@@ -45,7 +45,7 @@ static void fill(const char *name, const char *exchange)
     set_view(file);
     code = MPI_File_write_at_all(file, 65536, data, 4 * PIECE, MPI_BYTE, &status);
     CHECK_EQUAL(class_of(code), MPI_ERR_NO_SPACE);
-    /* Rank 0 alone asks for much. */
+    /* Only rank 0 writes much. */
     code = MPI_File_write_at_all(file, 65536, data, check_rank == 0 ? 4 * PIECE : 0, MPI_BYTE, &status);
     CHECK_EQUAL(class_of(code), MPI_ERR_NO_SPACE);
     CHECK_EQUAL(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), MPI_SUCCESS);

@@ -40,7 +40,7 @@ static void see_own(MPI_File file, long first)
     MPI_Type_free(&piece);
 }
 
-/* Everything is there: rank 0 looks at what all have written. */
+/* Checks that everything is in the file: rank 0 compares the data of all ranks. */
 static long lost(long first, int pieces, int round)
 {
     long missing = 0;

@@ -190,7 +190,7 @@ int main(int argc, char **argv)
         MPI_File_sync(file);
         MPI_Barrier(MPI_COMM_WORLD);
         if (write && done % 4 == 0) {
-            /* All of it: nothing else was touched. */
+            /* The whole file is compared: no other byte has changed. */
             MPI_Status status;
             int count;
             MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", info);

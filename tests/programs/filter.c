@@ -141,8 +141,8 @@ int main(int argc, char **argv)
     }
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         fail("socketpair");
-    /* The program keeps this process's number, so that whoever started it finds it; the one beside it ends
-     * with it. */
+    /* The program keeps this process's number, so that the process that started it finds it. The process
+     * beside it ends with it. */
     pid_t program = getpid(), beside = fork();
     if (beside < 0)
         fail("fork");

@@ -48,7 +48,8 @@ static void guided(void)
     CHECK(made == MPI_COMM_NULL);
 }
 
-/* Every level is smaller than the one before, and says what it is; some take no part. */
+/* Checks that every level is smaller than the one before and reports its kind. Some levels exclude this
+ * rank. */
 static void unguided(void)
 {
     MPI_Comm levels[64] = {MPI_COMM_WORLD};
@@ -122,7 +123,7 @@ static void intercommunicator(void)
     MPI_Group_free(&world);
 }
 
-/* A flush is started before the message can leave: nobody receives it yet. */
+/* Starts a flush before the message can leave: no rank receives it yet. */
 static void flush(void)
 {
     enum { COUNT = 1 << 20 };

@@ -54,7 +54,8 @@ static const struct {
 } CALLS[] = {{"nothing", nothing}, {"probe", probe}, {"test", test}, {"send", send}, {"receive", receive}};
 enum { NUMBER = sizeof CALLS / sizeof *CALLS };
 
-/* The least instructions of each call. The partner sends what is received, and receives what is sent. */
+/* Measures the least instructions of each call. The partner sends the messages to be received, and receives
+ * those that are sent. */
 static void count(long *least)
 {
     MPI_Irecv(&never, 1, MPI_INT, partner, NEVER_SENT, MPI_COMM_WORLD, &unmatched);

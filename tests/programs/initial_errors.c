@@ -55,8 +55,8 @@ static int refuse(MPI_Comm comm, int keyval, void *state, void *from, void *to, 
     return wrong_code;
 }
 
-/* The last rank's copy callback fails: there the communicator is null, elsewhere it is made, and nobody waits
- * for ever. */
+/* Tests a copy callback that fails on the last rank. There the communicator is null; on the other ranks it is
+ * created, and no rank waits for ever. */
 static void refused_duplicates(void)
 {
     MPI_Comm one, two = MPI_COMM_WORLD, three = MPI_COMM_WORLD;

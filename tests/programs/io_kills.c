@@ -10,7 +10,7 @@
 
 enum { BLOCKS = 6, BYTES = 24 << 10, MOST = 64 };
 static unsigned char data[BYTES], back[BYTES];
-/* Of each block: what was acknowledged last, and what was tried since and failed. */
+/* For each block: the last acknowledged write, and later writes that failed. */
 static int acknowledged[BLOCKS], tried[BLOCKS][MOST], tries[BLOCKS];
 static long errors;
 static double slowest;
@@ -95,7 +95,7 @@ static int is_over(const char *stop)
     return over;
 }
 
-/* All servers are there again, and the first access after each death was told of it. */
+/* Checks that all servers are there again, and that the first access after each death got an error. */
 static void in_the_end(MPI_File file)
 {
     int patience = 400;

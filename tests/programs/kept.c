@@ -74,7 +74,7 @@ static void eager(int round) { outstanding(0, round, EAGER / 4); }
 static void longer(int round) { outstanding(1, round, LONG / 4); }
 static void longest(int round) { outstanding(2, round, LONGEST / 4); }
 
-/* Messages that nobody has asked for wait, some are asked for by whoever sent them, one is held by a matched
+/* Messages without a receive wait, some are requested by their own sender, and one is held by a matched
  * probe. */
 static void unexpected(int round)
 {
@@ -380,7 +380,7 @@ static void exposed(int round)
     is_open = 1;
 }
 
-/* An open file that grows, and is cut back: what a round has begun to write is read in the next. */
+/* An open file that grows and is truncated. The next round reads the write that a round has started. */
 static const char *file_name;
 
 static void file(int round)
@@ -449,7 +449,7 @@ static void threads(int rounds)
     }
 }
 
-/* Computes without MPI for so many seconds, and until the gate is open. */
+/* Computes without MPI for a number of seconds, and until the gate is open. */
 static void compute(int seconds)
 {
     struct timespec begun, now;

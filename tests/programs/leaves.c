@@ -74,7 +74,7 @@ static int wait_in_file(const char *name)
     return MPI_File_close(&file);
 }
 
-/* Does what cannot end without rank 1; the code of the first call that fails. */
+/* Calls an operation that cannot end without rank 1. Returns the code of the first call that fails. */
 static int wait_for_leaver(const char *name)
 {
     const MPI_Comm world = MPI_COMM_WORLD;

@@ -49,7 +49,8 @@ static void outside(int initialized, int finalized)
     CHECK_EQUAL(MPI_Add_error_string(code, "mine"), MPI_SUCCESS);
 }
 
-/* Everybody sends to everybody what is received only after all is sent; MPI_Finalize follows at once. */
+/* Every rank sends to every rank. The messages are received only after all are sent, and MPI_Finalize follows
+ * at once. */
 static void late_messages(void)
 {
     static char large[200000];

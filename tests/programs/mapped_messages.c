@@ -1,5 +1,5 @@
-/* Long messages that their receiver copies out of its sender's mapped memory: whatever becomes of that
- * memory, the data are right. */
+/* Long messages that their receiver copies out of its sender's mapped memory. The data must be right even if
+ * that memory is changed or unmapped. */
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -138,7 +138,8 @@ static void odd_receives(void)
     free(data);
 }
 
-/* A child has the memory as it was, and neither sees what the other writes. */
+/* Checks that a child has the memory as it was, and that writes of parent and child do not affect each
+ * other. */
 static void children(void)
 {
     unsigned char *data = malloc(MOST);

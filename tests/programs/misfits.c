@@ -193,8 +193,8 @@ int main(int argc, char **argv)
         byte_places[i] = i * ITEMS * (int)sizeof(int);
         types[i] = MPI_INT;
     }
-    /* A process remembers the latest 64 operations that were given up; who waits in another thread looks
-     * later. */
+    /* A process remembers the latest 64 operations that were given up. A rank that waits in another thread
+     * looks later. */
     const int together = one == 'p' || other == 'p' ? 48 : TOGETHER;
     MPI_Comm_dup(MPI_COMM_WORLD, &world);
     for (int pair = 0; pair < 2 * KINDS * KINDS; pair++) {

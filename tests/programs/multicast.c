@@ -8,7 +8,7 @@
 
 enum { COMMS = 4, UNDER_WAY = 3 };
 
-/* One broadcast: what it is, and this rank's memory for it. */
+/* One broadcast: its parameters, and this rank's memory for it. */
 struct broadcast {
     uint64_t number;
     int count, form, root, rank;

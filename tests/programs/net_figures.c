@@ -54,7 +54,7 @@ static void bcast(size_t bytes, int rounds, int turns)
     free(memory);
 }
 
-/* One broadcast after some small ones: what the root's processor does for it. */
+/* Measures one broadcast after some small ones: the processor time of the root. */
 static void once(size_t bytes)
 {
     unsigned char *memory = check_memory(bytes), word[8] = {0};
@@ -132,8 +132,8 @@ static void sleep_until(double when)
     }
 }
 
-/* All but the root come at random times, asleep before, so that processors are free: how long they are in the
- * broadcast, and what it costs them. */
+/* Measures a broadcast to which all ranks but the root come at random times. They sleep before, so that
+ * processors are free. Prints the time in the broadcast and its processor time. */
 static void skew(size_t bytes, unsigned most_us, int rounds)
 {
     unsigned char *memory = check_memory(bytes);

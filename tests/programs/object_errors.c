@@ -14,7 +14,7 @@ static int failing_delete(MPI_Datatype type, int key, void *value, void *extra)
     return MPI_ERR_RANK;
 }
 
-/* Adds int items that lie an extent apart, whatever their type. */
+/* Adds int items that are an extent apart, for every type. */
 static void add(void *in, void *inout, int *count, MPI_Datatype *type)
 {
     MPI_Aint lb, extent;

@@ -1,4 +1,5 @@
-/* One collective, so many times, and messages around the ring: for tests that look at what was sent. */
+/* Calls one collective a number of times, and sends messages around the ring, for tests that count the
+ * traffic. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -3,7 +3,7 @@
 
 static MPI_Comm world;
 
-/* Messages from one sender are taken in the order sent, whatever their sizes and the mix of receives. */
+/* Tests that messages of one sender are received in the order sent, for all sizes and mixes of receives. */
 static void order(void)
 {
     enum { MESSAGES = 200 };
@@ -177,8 +177,8 @@ static void cancel(void)
     CHECK_EQUAL(data, (check_rank + check_size - 1) % check_size);
 }
 
-/* A send that is cancelled returns from its wait without a receive; then its message is gone, or else it can
- * be received. */
+/* Tests a cancelled send. It returns from its wait without a receive. Then its message is gone, or otherwise
+ * it can be received. */
 static void cancel_send(int count, int synchronous, int planned)
 {
     int *out = check_memory((size_t)count * sizeof(int)), *in = check_memory((size_t)count * sizeof(int));

@@ -117,7 +117,7 @@ static void synchronous(void)
     }
 }
 
-/* Buffered sends end before anybody receives; detaching waits for them. */
+/* Tests buffered sends. They complete before a receive; detaching the buffer waits for them. */
 static void buffered(void)
 {
     enum { MESSAGES = 20, COUNT = 500 };

@@ -178,7 +178,7 @@ static void nobody(MPI_Comm comm)
     }
     MPI_Request_free(&requests[0]);
     MPI_Request_free(&requests[1]);
-    /* Made, never started, freed: whoever comes next is not disturbed. */
+    /* Created, never started, freed: later requests are not disturbed. */
     MPI_Precv_init(data, 4, 1, MPI_INT, left, 11, comm, MPI_INFO_NULL, &requests[1]);
     MPI_Request_free(&requests[1]);
     MPI_Psend_init(data, 4, 1, MPI_INT, right, 11, comm, MPI_INFO_NULL, &requests[0]);

@@ -1,4 +1,4 @@
-/* A target that does not call MPI: what others put and accumulate arrives all the same, with
+/* A target that does not call MPI. The data that others put and accumulate must arrive, with
  * TUTTI_PROGRESS_THREAD=1. */
 #include "check.h"
 #include <sched.h>
@@ -30,7 +30,7 @@ static void targets(volatile long *memory, MPI_Win win, int last)
     }
 }
 
-/* A long message arrives at who has posted its receive and computes. */
+/* Tests that a long message arrives at a rank that has posted its receive and computes. */
 static void receives(volatile long *memory, int last)
 {
     MPI_Request request;

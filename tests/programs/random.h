@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 static uint64_t seed = 1, state;
-/* Number of what is drawn, for programs that count. */
+/* Number of random numbers drawn, for programs that count. */
 static uint64_t operation __attribute__((unused));
 
 static uint64_t mix(uint64_t x)

@@ -1,5 +1,5 @@
-/* Collective operations that fail at some members, where messages go between them: nobody waits for ever, and
- * who waited is told.
+/* Collective operations that fail at some members, where messages go between them. No rank waits for ever,
+ * and the waiting ranks get an error.
  *
  * usage: refused [wait|banks]      wait: rank 0 never comes to the broadcast of the others; banks: members of a host have them
  */
@@ -54,7 +54,7 @@ static void everybody(int code, int wanted, const char *what, MPI_Comm world)
         check_say(__FILE__, __LINE__, "%s: class %d, not %d (%d ranks of %d are right, %d have errors)", what, class, wanted, all[0], check_size, all[1]);
 }
 
-/* At least somebody does, and all come here. */
+/* At least one rank gets an error, and all come here. */
 static void somebody(int code, const char *what, MPI_Comm world)
 {
     int mine = code != MPI_SUCCESS, all = 0;
@@ -98,7 +98,7 @@ static void truncated(MPI_Comm world)
             everybody(code, MPI_ERR_TRUNCATE, "bcast of too much", world);
         still_good(&comm);
         comm = fresh();
-        /* The root may be done with so little before anybody can tell it. */
+        /* With so little data the root may finish before it can get an error. */
         somebody(bcast(form, at_root ? SMALL : LARGE, root, comm), "bcast of too little", world);
         still_good(&comm);
     }

@@ -3,7 +3,7 @@
 
 enum { ROUNDS = 200 };
 
-/* A counter that is read and written under an exclusive lock; nobody may be lost. */
+/* Tests a counter that is read and written under an exclusive lock. No increment may be lost. */
 static void exclusive(MPI_Win win)
 {
     long now;

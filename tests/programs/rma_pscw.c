@@ -71,7 +71,8 @@ static void wait_for(const Room *room, int by_test)
             MPI_Win_test(room->win, &over);
 }
 
-/* In each round everybody puts to some, all drawn alike by all: what is there afterwards is known. */
+/* Tests rounds in which every rank puts to some ranks. All draw the same targets, so each knows the
+ * result. */
 static void random_groups(const Room *room)
 {
     static long out[64];

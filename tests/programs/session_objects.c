@@ -6,7 +6,8 @@ enum { SMALL = 100, LARGE = 4000, ROOM = 100000 };
 
 static char message[LARGE], taken[LARGE];
 
-/* A buffered send of so many bytes to the next rank gives this class, and arrives if that is none. */
+/* Checks that a buffered send of this many bytes to the next rank gives this class, and that it arrives if
+ * the class is MPI_SUCCESS. */
 static int sends(int bytes, MPI_Comm comm)
 {
     int rank, size, class = MPI_SUCCESS;

@@ -70,7 +70,7 @@ static void communicator(MPI_Session session)
     MPI_Group_free(&group);
 }
 
-/* A group of each session, and what is made of them. */
+/* Tests a group of each session, and objects made from them. */
 static void mixed(MPI_Session one, MPI_Session other)
 {
     MPI_Group groups[2], world, made;

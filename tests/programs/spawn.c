@@ -158,7 +158,7 @@ static int child(int argc, char **argv)
     return failures != 0;
 }
 
-/* Children of two spawns meet each other through their parent, who alone knows both. */
+/* Connects the children of two spawns through their parent. Only the parent knows both. */
 static void siblings(char *program)
 {
     MPI_Comm inter[2], all[2], between;

@@ -1,4 +1,4 @@
-/* Starts further processes when a file is there, perhaps after a restart, and hears of them. */
+/* Starts further processes when a file exists, perhaps after a restart, and receives messages from them. */
 #include "check.h"
 #include <unistd.h>
 

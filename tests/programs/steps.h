@@ -62,7 +62,7 @@ static inline void steps_begin(void)
     _exit(0);
 }
 
-/* Instructions of `call`; -1 if nobody may step through this process. */
+/* Returns the instructions of `call`, or -1 if no process may step through this one. */
 static inline long steps_of(void (*call)(void))
 {
     char go = 1, able = 0;

@@ -329,7 +329,8 @@ static void note_status(const struct message *m, const MPI_Status *status)
     CHECK_EQUAL(status->MPI_TAG, m->tag);
 }
 
-/* Receives by any source and any tag, in whatever order messages come; those of one sender in theirs. */
+/* Receives by any source and any tag, in the order of arrival. Messages of one sender must come in the order
+ * sent. */
 static void receive_any(struct message *messages, int count, MPI_Comm comm, int me, int how)
 {
     int expected = 0, last[64];

@@ -124,7 +124,8 @@ static uint64_t sum_of_places(void)
     return sum;
 }
 
-/* A child has the memory as it was, may write it, and neither sees what the other writes. */
+/* Checks that a child has the memory as it was and may write it, and that parent and child do not see each
+ * other's writes. */
 static void be_child(char *own)
 {
     uint64_t before = sum_of_places();

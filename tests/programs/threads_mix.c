@@ -139,7 +139,7 @@ static void *collectives(void *argument)
     return NULL;
 }
 
-/* All threads take messages of anybody by matched probes: each message is taken once. */
+/* Tests that all threads receive messages of any source by matched probes. Each message is received once. */
 static void *probes(void *argument)
 {
     int me = (int)(long)argument, rounds = 50;

@@ -148,7 +148,7 @@ static void variables(void) {
         CHECK(strcmp(name, "knomial") == 0);
     }
 
-    /* Messages that nobody waits for are counted. */
+    /* Messages without a receive are counted. */
     if (size > 1) {
         MPI_T_pvar_handle kept = performance(session, "tutti_unexpected_queue_length", MPI_T_PVAR_CLASS_LEVEL);
         MPI_T_pvar_handle most = performance(session, "tutti_unexpected_queue_most", MPI_T_PVAR_CLASS_HIGHWATERMARK);

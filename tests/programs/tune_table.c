@@ -94,7 +94,7 @@ static void round_on(int which)
         MPI_Comm_free(&comm);
 }
 
-/* Seconds of so many rounds. */
+/* Returns the seconds of this many rounds. */
 static double slice(int which, int rounds)
 {
     double begin, seconds;

@@ -1,4 +1,4 @@
-/* Datatypes: what each constructor picks out of memory, its extent, how it is taken apart, packing. */
+/* Datatypes: the bytes that each constructor selects, its extent, decoding, packing. */
 #include "check.h"
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* A chain of ranks whose inner ones compute and do not call MPI until the last one has what was sent along: a
- * thread has to pass it on (TUTTI_PROGRESS_THREAD=1, TUTTI_ALGORITHM=bcast:tree:radix=1). */
+/* A chain of ranks whose inner ones compute and do not call MPI until the last one has received the data. A
+ * thread has to pass the data on (TUTTI_PROGRESS_THREAD=1, TUTTI_ALGORITHM=bcast:tree:radix=1). */
 #include "check.h"
 
 enum { COUNT = 1000, ROUNDS = 20 };

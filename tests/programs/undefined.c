@@ -1,5 +1,5 @@
-/* Sends bytes that were never written, for a tool that looks at what is sent; and sends and reduces others,
- * of which it has nothing to say. */
+/* Sends bytes that were never written, for a tool that checks sent data. It also sends and reduces other
+ * data, on which the tool must not report anything. */
 #include "check.h"
 
 int main(int argc, char **argv)

@@ -1,4 +1,4 @@
-/* Rank 0 sends something that nobody asks for, goes on and finalizes. Nothing that anybody waits for is lost.
+/* Rank 0 sends a message that no rank receives, continues and finalizes. No message with a receive is lost.
  *
  * usage: unmatched OPERATION
  */

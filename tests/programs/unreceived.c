@@ -1,4 +1,4 @@
-/* Messages that nobody receives: MPI_Finalize comes to its end all the same, whatever is still queued. */
+/* Messages that no rank receives: MPI_Finalize must return, whatever is still queued. */
 #include "check.h"
 
 int main(int argc, char **argv)

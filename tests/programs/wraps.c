@@ -6,7 +6,7 @@
 static int right(int rank) { return (rank + 1) % check_size; }
 static int left(int rank) { return (rank + check_size - 1) % check_size; }
 
-/* A communicator's messages arrive in it, and nowhere else. */
+/* Checks that a communicator's messages arrive in it, and in no other. */
 static void check_ring(MPI_Comm comm, int number)
 {
     int got[2] = {-1, -1}, sum = 0, one = 1;

@@ -1,4 +1,4 @@
-"""Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up what it says.
+"""Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up the results.
 
 usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI] [--tune]
 

@@ -39,7 +39,7 @@ class Layer:
         assert not made, made
 
     def make(self, folder, compiler, *words):
-        """Runs a compiler; what it said where it failed."""
+        """Runs a compiler. Returns its error messages if it failed."""
         flags = FLAGS if compiler == "mpifort" else ["-w", "-O1", "-pthread"]
         includes = [f"-I{path}" for path in (".", "../attr", self.built, SUITE / "include", SUITE / "util")]
         line = [self.mpi.prefix / "bin" / compiler, *flags, *includes, *words]

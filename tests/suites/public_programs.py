@@ -1,5 +1,5 @@
-"""Builds programs that nobody here wrote from their unmodified sources, runs them on the staged Tutti, and
-looks at their results.
+"""Builds programs of other projects from their unmodified sources, runs them on the staged Tutti, and checks
+their results.
 
 usage: python tests/suites/public_programs.py [--only NAME,...]
 
@@ -35,7 +35,7 @@ DEMOS = [
     ("futures", 5, "-m mpi4py.futures run_primes.py", ""),
     *(("init-fini", 2, f"test_{name}.py", "") for name in ("0", "1", "2", "3", "4", "5", "6", "mpi40")),
 ]
-# Examples of rsmpi that need at least so many ranks, and those that are to panic.
+# Examples of rsmpi that need at least this many ranks, and those that are expected to panic.
 LEAST = {"all_gather_bool": 2, "cartesian_map": 4, "immediate_multiple_requests": 2}
 PANIC = ("derive_nonthreaded_panic", "derive_postfinalize_panic", "derive_preinit_panic")
 

@@ -1,4 +1,4 @@
-"""Reads the pages of the guide (docs/guide): which files they show, which commands, and what those write.
+"""Reads the pages of the guide (docs/guide): their files, their commands, and the expected output of these.
 
 A fenced block whose language is `sh` holds commands, as a reader would type them one after the other, in the
 folder in which the blocks before it on the page have run. The `text` block that follows it holds lines, each

@@ -101,7 +101,7 @@ def locked(path):
 
 
 class Job:
-    """A running job; its output goes to files, so that nobody has to read it while it runs. `stdout` is
+    """A running job. Its output goes to files, so that no process has to read it meanwhile. `stdout` is
     another file or pipe for its standard output."""
 
     def __init__(self, command, env, stdin=subprocess.DEVNULL, cwd=None, mark=None, stdout=None):
@@ -134,8 +134,8 @@ class Job:
         return False
 
     def wait(self, seconds, grace=20):
-        """Waits for the end; kills what still runs then. Processes that outlive the launcher are in
-        `left`."""
+        """Waits for the end and kills the processes that still run then. Processes that outlive the launcher
+        are in `left`."""
         try:
             status, timed_out = self.process.wait(seconds), False
         except subprocess.TimeoutExpired:

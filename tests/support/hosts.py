@@ -82,7 +82,7 @@ class Testbed:
 
 
 class Cluster(Mpi):
-    """A library whose jobs run on the hosts of a testbed, so many ranks on each."""
+    """A library whose jobs run on the hosts of a testbed, with a number of ranks on each."""
 
     def __init__(self, name, testbed, per_host):
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Jobs that are kept and made again: what the tests of checkpoints share.
+"""Jobs that are saved and restarted: functions that the tests of checkpoints share.
 
 No test knows how long a job lasts, nor how far it has come. A gate, which is a file, holds it back from its
 end: until the test opens the gate it can be kept or killed at any instant. What a job has to come to is

@@ -20,7 +20,7 @@ BEFORE_MPI_4 = ("errors/", "attr/attrerrtype", "spawn/namepub")
 # Threads of these wait for one another in loops of their own, so that 25 of them take turns on two
 # processors: on every library.
 SPINNING = "threads/"
-# Tests that want more memory are not run.
+# Tests that need more memory than this are not run.
 MOST_GIBIBYTES = 3
 
 
@@ -86,7 +86,7 @@ def compile_line(mpi, *words):
 
 
 def configure(place, *more):
-    """Writes what the suite's configuration would find out, where its programs look for it."""
+    """Writes the files that the suite's configuration would create, where its programs look for them."""
     (place / "include").mkdir(parents=True, exist_ok=True)
     defined = "".join(f"#define {name} 1\n" for name in [*HAVE, *more])
     threads = "#define THREAD_PACKAGE_NONE 0\n#define THREAD_PACKAGE_POSIX 3\n#define THREAD_PACKAGE_NAME THREAD_PACKAGE_POSIX\n"

@@ -1,5 +1,5 @@
-"""The other libraries in build/peers: how programs are compiled for them, how they are told of hosts and to
-yield.
+"""The other libraries in build/peers: how to compile programs for them, and the options for hosts and for
+yielding.
 
 `crates/tools/src/measure/library.rs` has the same for `tutti compare`.
 """

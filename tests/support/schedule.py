@@ -60,7 +60,7 @@ class Schedule:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids):
-        """Tells the process that collects reports which tests there are."""
+        """Reports the tests to the process that collects the reports."""
         self.left = self.left or {plain(nodeid): self.expected(plain(nodeid)) for nodeid in ids}
 
     def pytest_runtest_logreport(self, report):

@@ -35,7 +35,7 @@ def feed(site, host, text):
 
 
 def drop(site, host, *rules):
-    """Looks at what reaches a host, by these rules of nftables."""
+    """Filters the packets that reach a host, by these rules of nftables."""
     chain = "chain input { type filter hook input priority 0; " + "; ".join(rules) + "\n}"
     feed(site, host, f"add table inet {TABLE}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{chain}\n}}\n")
 
@@ -176,7 +176,7 @@ FIREWALLS_LATE = [
 
 
 def loss(percent, *hosts):
-    """So many percent of the packets that these hosts (all) send and receive are lost."""
+    """Drops this percentage of the packets that these hosts (or all) send and receive."""
 
     @contextlib.contextmanager
     def inside(site):

@@ -1,4 +1,4 @@
-"""Places on one host: what containers, sandboxes, CI runners and users take away, and what happens to a
+"""Places on one host: restrictions of containers, sandboxes, CI runners and users, and events during a
 running job."""
 
 import contextlib
@@ -85,7 +85,7 @@ FILTERS = [
     *refused("ENOSYS"),
 ]
 
-# ---- what is not there ----
+# ---- missing resources ----
 
 MISSING = [
     Place("a host as it is", light=True),
@@ -176,7 +176,7 @@ STREAMS = [
     Place("program loads a lot: stack, heap and descriptors", Start(program="closes.c", arguments=("many",))),
 ]
 
-# ---- what happens to a job that runs ----
+# ---- events during a running job ----
 
 
 def send(whom, number):
@@ -215,7 +215,7 @@ MISHAPS = [
     Place("all processes stopped for 7 s", Start(arguments=("20000", "2")), during=pause(7)),
 ]
 
-# ---- what is asked for cannot be done ----
+# ---- requests that cannot be fulfilled ----
 
 
 @contextlib.contextmanager

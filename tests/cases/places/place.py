@@ -80,7 +80,8 @@ class Place:
     hosts: int = 0  # 0: this host as it is; N: a testbed of N hosts, ranks dealt out evenly
     inside: Callable = None  # @contextmanager def inside(site): ...; yield; ...
     during: Callable = None  # def during(site, job): ...
-    # Commands that must be there, "root", "cgroup", or functions that say why not; else the row is skipped.
+    # Commands that must exist, "root", "cgroup", or functions that return the reason against it. Otherwise
+    # the row is skipped.
     needs: tuple = ()
     right: str = r"(?m)^ok$"  # what standard output of right results matches, once
     light: bool = False  # takes part in `make test` too

@@ -14,7 +14,7 @@ def start(*arguments, **more):
     return Start(ranks=8, arguments=arguments or ("100000",), **more)
 
 
-# ---- what happens to a job that runs ----
+# ---- events during a running job ----
 
 
 def send(name, host, number):

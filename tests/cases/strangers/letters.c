@@ -1,5 +1,6 @@
-/* Rank 0 sends letters of a known text to rank 1, which says what it got: for those who read or change them
-   on their way. Arguments: letters, bytes of each, and a file to write them to by MPI-IO, or nothing. */
+/* Rank 0 sends messages of a known text to rank 1, which prints what it received. Serves tests that read or
+ * change messages on their way. Arguments: number of messages, bytes of each, and optionally a file to which
+ * they are written by MPI-IO. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

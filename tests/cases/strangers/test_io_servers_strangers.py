@@ -1,5 +1,5 @@
-"""io-servers and strangers: who has proved nothing costs little and stops nobody; files are lent to their own
-user."""
+"""io-servers and other users: a connection without proof of identity costs little and stops no other. Files
+are opened only for their own user."""
 
 import os
 import resource

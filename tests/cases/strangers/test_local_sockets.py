@@ -1,4 +1,5 @@
-"""Sockets of a user's daemons and ranks: nobody else reaches them, takes their names or stops who listens."""
+"""Sockets of a user's daemons and ranks: other users cannot reach them, take their names or stop the
+listeners."""
 
 from pathlib import Path
 
@@ -25,7 +26,8 @@ except OSError as error:
 
 @pytest.fixture
 def job(users, tutti, folder):
-    """A job of A that has all kinds of sockets, while they are open; what it prints at the end is `ok`."""
+    """Starts a job of A that has all kinds of sockets, and returns it while they are open. The job prints
+    `ok` at its end."""
     program = tutti.compile(PROGRAM, name="strangers_sockets")
     running = begin_as(A, tutti, tutti.mpirun, "--io-servers", "1", "--io-root", folder / "io", "--checkpoint-dir", folder / "sets",
                        "-n", 2, program, folder / "stop", cwd=folder, env={"HOME": str(folder)})
@@ -59,7 +61,7 @@ def test_all_sockets_of_a_job_are_out_of_reach(users, tutti, job, folder):
     for path in found.values():
         assert call_as(B, "/usr/bin/python3", "-c", CONNECT, path).stdout.strip() == "PermissionError", path
     finish(job, folder)
-    # io-servers are killed with their mpirun: the next one removes what is left of them.
+    # io-servers are killed with their mpirun. The next io-server removes their remains.
     assert {name.split("-")[0] for name in sockets(A)} <= {"io"}
     assert begin_as(A, tutti, tutti.mpirun, "-n", 1, "true", cwd=folder).wait(30).status == 0
     assert sockets(A) == {}

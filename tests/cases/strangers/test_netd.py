@@ -1,4 +1,4 @@
-"""`tutti netd` and strangers: nobody else is asked in its place, and nobody keeps it from others."""
+"""`tutti netd` and other users: no other process can take its place, and no user can block it for others."""
 
 import shutil
 import subprocess
@@ -36,7 +36,8 @@ def no_service():
     shutil.rmtree(DIRECTORY, ignore_errors=True)
 
 
-# A netd that lies: every block of every operation is 424242. It listens wherever it can.
+# A netd that gives wrong results: every block of every operation is 424242. The program listens at every
+# possible address.
 LIAR = """
 import socket, struct, os, mmap, array, threading, time, sys
 RULES = EVENTS = 32; GROUPS = 8; PROGRAMS = 36; CHANNELS = 32; AREAS = 16; STRIDE = 40; AREA = 512
@@ -114,7 +115,7 @@ def test_root_believes_the_owner_of_the_directory_alone(cluster, no_service):
 
 
 def test_memory_that_is_no_table_is_refused(cluster, no_service):
-    """From a user whom the administrator has named: what he hands out is looked at all the same."""
+    """The memory comes from a user whom the administrator has named. Ranks check it nevertheless."""
     program = cluster.compile(Path(__file__).with_name("sums.c"), name="strangers_sums")
     subprocess.run(["install", "-d", "-m", "755", "-o", str(B), DIRECTORY], check=True)
     with stranger(LIAR, DIRECTORY, prefix=cluster.testbed.on("n0")), stranger(LIAR, DIRECTORY, prefix=cluster.testbed.on("n1")):
@@ -295,7 +296,8 @@ print(before, emitted() - before, flush=True)
 
 
 def test_rules_do_not_make_packets_without_end(cluster, netd):
-    """Two hosts of one user ask each other in turn: 8 packets were 400 000 a second, for ever."""
+    """Two hosts of one user request data from each other in turn. Without a limit, 8 packets became 400 000
+    per second, without end."""
     on = cluster.testbed.on
     told = subprocess.run([str(word) for word in on("n1", "ip", "-4", "-o", "addr", "show", "dev", "eth0")], capture_output=True, text=True)
     first, second = address(cluster), told.stdout.split()[3].split("/")[0]

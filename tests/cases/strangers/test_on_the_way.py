@@ -43,7 +43,7 @@ def run(two, letters, protection, *more, options=(), env=None):
 
 
 def wrong(job):
-    """Returns the number of letters that differ from what was sent, as rank 1 reports at the end of a job."""
+    """Returns the number of messages that differ from those sent, as rank 1 reports at the end of a job."""
     assert job.status == 0 and not job.timed_out, job
     return int(re.search(r"rank 1: (\d+) of", job.out).group(1))
 

@@ -1,5 +1,5 @@
-/* Calls on memory that was used in communication do what they do to other private memory: each is done to
- * both, and what can be seen of it is compared. */
+/* Calls on memory that was used in communication act as on other private memory. Each call is made on both,
+ * and the visible effects are compared. */
 #define _GNU_SOURCE
 #include "exposed.h"
 #include <fcntl.h>

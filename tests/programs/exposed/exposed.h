@@ -19,8 +19,8 @@ static inline unsigned char *fresh(size_t bytes, int seed)
     return memory;
 }
 
-/* Whether any of the memory is shared with other ranks (a mapping of the library's object), if this is Tutti.
- * */
+/* Whether any of the memory is shared with other ranks (a mapping of the library's object), if this is
+ * Tutti. */
 static inline int is_exposed(const void *memory, size_t bytes)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -53,7 +53,7 @@ static inline void expose(unsigned char *memory, size_t bytes)
         CHECK(is_exposed(memory, bytes));
 }
 
-/* Sends the memory around, and checks what comes. */
+/* Sends the memory around, and checks the received data. */
 static inline void check_use(unsigned char *memory, size_t bytes)
 {
     unsigned char *other = malloc(bytes), *sums = malloc(bytes);
