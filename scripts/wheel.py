@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Packs an installed Tutti into a wheel: usage: scripts/wheel.py PREFIX FOLDER
 
-A wheel is an archive that pip lays over the environment's prefix: `bin`, `lib` and `include` are where `make
-install` puts them, and everything in there finds the rest from where it lies itself. The tag names the oldest
-C library that it runs with, read from the versions of the symbols that the files want (PEP 600); nothing is
-claimed that they do not say. Wheels have no symbolic links, so that a second name of a library is an empty
-library that needs the first, one of a program a script or a copy.
+A wheel is an archive that pip unpacks over the environment's prefix. `bin`, `lib` and `include` are where
+`make install` puts them, and all files find each other relative to their own place. The tag names the oldest
+C library with which the files run, read from the versions of their symbols (PEP 600). Wheels cannot contain
+symbolic links. A second name of a library is therefore an empty library that needs the first. A second name
+of a program is a script or a copy.
 """
 
 import base64

@@ -14,7 +14,7 @@ static unsigned long sum;
 
 enum { EAGER = 2000, LONG = 300000, LONGEST = 2 << 20 };
 
-/* Whether the last round has to wait. */
+/* Returns 1 if the last round has to wait. */
 static int is_closed(void)
 {
     const char *gate = getenv("KEPT_GATE");

@@ -35,10 +35,10 @@ BESIDE = 2
 def limit(seconds, ranks, hosts):
     """Returns the seconds allowed for a file that takes this many on up to 4 ranks of a host.
 
-    Its longest tests go over all roots and all counts up to the number of ranks, in blocks of as many
-    elements, and compare each in Python: the work of a rank grows with the cube of their number, measured on
-    all libraries alike. Between hosts of a testbed each of many thousand fences takes several changes of
-    process.
+    The longest tests of the suite go over all roots and all counts up to the number of ranks, in blocks of as
+    many elements, and compare each element in Python. The work of a rank therefore grows with the cube of the
+    number of ranks, measured on all libraries alike. Between hosts of a testbed each of many thousand fences
+    takes several changes of process.
     """
     return seconds * max(1, ranks / 4) ** 3 * (3 if hosts else 1)
 

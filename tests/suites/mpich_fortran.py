@@ -1,11 +1,12 @@
-"""MPICH's own tests in Fortran (unmodified, from the distribution's source package) by the staged mpifort.
+"""Runs MPICH's own tests in Fortran (unmodified, from the distribution's source package), compiled by the
+staged mpifort.
 
 usage: python tests/suites/mpich_fortran.py [--layers f77,f90,f08] [--dirs coll,...] [--only NAME,...]
 
-The layers are mpif.h in fixed form, the module mpi, and the module mpi_f08. As for the programs in C, whose
-driver is tests/suites/mpich_suite.py: a program that is not there, needs a generator of the suite or more
-than MPI is skipped with the reason; failures that tests/suites/mpich_known.tsv lists do not count. Ends with
-a line `N passed, N failed, N skipped`.
+The layers are mpif.h in fixed form, the module mpi, and the module mpi_f08. As with the programs in C
+(tests/suites/mpich_suite.py), a program is skipped, with the reason, if it is missing, needs a generator of
+the suite or needs more than MPI. Failures that tests/suites/mpich_known.tsv lists do not count. The last line
+is `N passed, N failed, N skipped`.
 """
 
 import argparse

@@ -5,12 +5,16 @@ usage: python tests/suites/mpich_suite.py [--dirs part,errhan] [--only NAME,...]
     [--random] [--tune] [--front mpich|openmpi]
 
 `scripts/public.sh mpich` fetches the sources. A test of the list is a program, a number of ranks and
-arguments; it passes when it ends well and says "No Errors", or, where the list says so, when its job fails.
-With --random also those on random datatypes that the suite's own generator makes of its configuration, with
---front compiled by that library's own wrapper and header, and run on the front for it. Programs are compiled
-as for strict MPI, without what only MPICH does; what needs extensions (MPIX_), or more memory than a small
-machine has, is not run. Failures that tests/suites/mpich_known.tsv lists do not count. Ends with a line `N
-passed, N failed, N skipped`.
+arguments. The test passes when the program ends well and prints "No Errors". Where the list says so, it
+passes when its job fails.
+
+With --random the list includes tests on random datatypes, made by the suite's own generator from its
+configuration. With --front the programs are compiled by that library's own wrapper and header, and run on the
+front for it.
+
+Programs are compiled for strict MPI, without the extensions of MPICH. Programs that need extensions (MPIX_),
+or more memory than a small machine has, are skipped. Failures that tests/suites/mpich_known.tsv lists do not
+count. The last line is `N passed, N failed, N skipped`.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""The wheel where the C library, Python and the shell are older: Debian 11 (glibc 2.31, Python 3.9), made by
+"""Tests the wheel with an older C library, Python and shell: Debian 11 (glibc 2.31, Python 3.9), installed by
 debootstrap (`make public`).
 
 usage: python tests/suites/older_userland.py [--suite bullseye] [--wheel FILE]
 
-`dist/` must hold the wheel (`make wheel`). pip installs it there beside mpi4py's wheel, from files that are
-fetched here; then programs in Python and in C run, with and without mpirun, on one rank and on more than
-there are processors. Ends with a line: `N passed, N failed`.
+`dist/` must contain the wheel (`make wheel`). pip installs it there beside mpi4py's wheel, from files that
+are downloaded on this system. Then programs in Python and in C run, with and without mpirun, on one rank and
+on more ranks than there are processors. The last line is `N passed, N failed`.
 """
 
 import argparse

@@ -3,11 +3,12 @@ their results.
 
 usage: python tests/suites/public_programs.py [--only NAME,...]
 
-The demonstrations of mpi4py, mpi4py.futures among them; the examples of rsmpi (the crate `mpi`); NetPIPE,
-which compares what arrives with what was sent; the library p4est with its own tests; an example of numba-mpi;
-and a tool that wraps functions by PMPI, Valgrind's own for MPI. `scripts/public.sh` fetches what is not
-there. Ends with a line a program: its name, its version, and `N passed, N failed`. MPICH's test suite has a
-driver of its own, tests/suites/mpich_suite.py.
+The programs are the demonstrations of mpi4py (with mpi4py.futures), the examples of rsmpi (the crate `mpi`),
+NetPIPE, which compares the received data with the sent data, the library p4est with its own tests, an example
+of numba-mpi, and Valgrind's tool for MPI, which wraps functions by PMPI.
+
+`scripts/public.sh` fetches missing sources. Each program has a line with its name, its version, and `N
+passed, N failed`. MPICH's test suite has a driver of its own, tests/suites/mpich_suite.py.
 """
 
 import argparse

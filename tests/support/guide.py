@@ -1,9 +1,9 @@
 """Reads the pages of the guide (docs/guide): their files, their commands, and the expected output of these.
 
-A fenced block whose language is `sh` holds commands, as a reader would type them one after the other, in the
-folder in which the blocks before it on the page have run. The `text` block that follows it holds lines, each
-of which has to be part of a line of what they write together, in this order; ` ... ` stands for anything.
-Words after the language say more:
+A fenced block with the language `sh` contains commands, as a reader would type them one after the other. They
+run in the same folder as the earlier blocks of the page. The `text` block that follows contains expected
+lines. Each has to be part of a line of the output, in this order; ` ... ` matches anything. Words after the
+language have these meanings:
 
 | word | meaning |
 |---|---|

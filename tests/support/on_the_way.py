@@ -1,6 +1,6 @@
-"""A proxy between two hosts: every TCP connection to some ports of a host passes through a program. It
-records the bytes, and changes some as it is configured. Packets go there by a rule of nftables, so the hosts
-notice nothing."""
+"""A proxy between two hosts: every TCP connection to some ports of a host passes through a program. The
+program records the bytes and changes some of them as configured. A rule of nftables diverts the packets, so
+the hosts do not notice."""
 
 import contextlib
 import select

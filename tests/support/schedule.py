@@ -1,9 +1,9 @@
-"""A pytest plugin that orders tests for several processes and says how long the rest will take.
+"""A pytest plugin that orders tests for several processes and prints the expected remaining time.
 
-`durations.tsv` beside this file has the seconds that each test took when somebody last ran `pytest
---write-durations`. Tests of one file share what is costly to make (testbeds, Slurm, wheels), so pytest-xdist
-keeps them in one process. Files in INDEPENDENT are the exception: each of their tests may run anywhere. The
-longest groups start first.
+`durations.tsv` beside this file has the seconds of each test, as of the last run of `pytest
+--write-durations`. Tests of one file share expensive resources (testbeds, Slurm, wheels), so pytest-xdist
+keeps them in one process. Files in INDEPENDENT are the exception: each of their tests may run in any process.
+The longest groups start first.
 """
 
 import time

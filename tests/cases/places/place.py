@@ -1,14 +1,13 @@
 """A place: an environment or a mishap that users have, in which a job must come out right or end with one
 clear sentence.
 
-What plugs in is a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...); `run.py`
-finds them all. A place says in its fields how the job is started; what needs code is done by
+To add places, write a file of this folder with a list PLACES (`one_host.py`, `several_hosts.py`, ...);
+`run.py` finds all of them. The fields of a place describe the start of the job. Actions are done by
 
-- `inside`, a context manager over a Site: makes the place before the job starts (a firewall, a limit, a
-  folder) and takes it away
-  afterwards, whatever happened. It may change the fields of `site.start`;
-- `during`, called while the job runs, once its program has said "ready": a kill, a pause, a cut
-  cable. It calls `site.mishap()` when it has done that: seconds count from there.
+- `inside`, a context manager over a Site: prepares the place before the job starts (a firewall, a limit, a
+  folder) and restores it afterwards, whatever happened. It may change the fields of `site.start`;
+- `during`, called while the job runs, once its program has printed "ready": a kill, a pause, a cut cable. It
+  calls `site.mishap()` after the mishap: seconds count from there.
 """
 
 import contextlib

@@ -19,8 +19,8 @@ static inline unsigned char *fresh(size_t bytes, int seed)
     return memory;
 }
 
-/* Whether any of the memory is shared with other ranks (a mapping of the library's object), if this is
- * Tutti. */
+/* Returns 1 if any of the memory is shared with other ranks (a mapping of the library's object). Only Tutti
+ * shares memory in this way. */
 static inline int is_exposed(const void *memory, size_t bytes)
 {
     FILE *maps = fopen("/proc/self/maps", "r");

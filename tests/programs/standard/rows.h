@@ -81,7 +81,7 @@ static inline MPI_Info info_with(const char *key, const char *value, const char 
     return info;
 }
 
-/* Whether a list with commas has this entry. */
+/* Returns 1 if a list with commas has this entry. */
 static inline int has_entry(const char *list, const char *entry)
 {
     size_t length = strlen(entry);
