@@ -134,7 +134,7 @@ static double solve(int32_t *distance, int nodes, int first, int count, int size
     return in_mpi;
 }
 
-/* The whole matrix on rank 0 (NULL elsewhere), gathered by rows. */
+/* Gathers the whole matrix on rank 0 by rows. Returns NULL on the other ranks. */
 static int32_t *whole_matrix(const int32_t *mine, int nodes, int count, int rank, int size)
 {
     int32_t *all = NULL;
@@ -178,7 +178,8 @@ static int find(const struct graph *graph, const char *name)
     return -1;
 }
 
-/* From each city on the way, the neighbour from which the rest is exactly as long as it must be. */
+/* Prints a route. Each next city is a neighbour from which the remaining distance is exactly as long as it
+ * must be. */
 static void print_route(const struct graph *graph, const int32_t *all, const char *from, const char *to)
 {
     size_t nodes = (size_t)graph->nodes;
@@ -211,7 +212,7 @@ static void print_route(const struct graph *graph, const int32_t *all, const cha
     printf("\n");
 }
 
-/* Rank 0: sequential computation, comparison of every distance. Returns how many differ. */
+/* Computes sequentially on rank 0 and compares every distance. Returns the number of differences. */
 static long check(const struct graph *graph, const int32_t *all, double *seconds)
 {
     long wrong = 0;

@@ -42,7 +42,7 @@ static void *room(size_t numbers)
     return memory;
 }
 
-/* Of n numbers in place (Cooley and Tukey, radix 2, bits reversed first). */
+/* Transforms n numbers in place (Cooley and Tukey, radix 2, bits reversed first). */
 static void transform(number *line)
 {
     for (int i = 1, j = 0; i < n; i++) {
@@ -78,7 +78,7 @@ struct plan {
     number *column;
 };
 
-/* The value at a place, in some way that a program of one rank knows as well. */
+/* Returns the value at a place, by a formula that a program of one rank can compute as well. */
 static number value(int transform, int x, int y, int z)
 {
     unsigned hash = (unsigned)transform * 2654435761u + (unsigned)((z * n + y) * n + x) * 40503u;
@@ -146,7 +146,7 @@ static void pack(struct plan *plan, struct exchange *exchange, const number *sla
         }
 }
 
-/* Of the slab, which is used up, into `out`. */
+/* Transforms the slab into `out`. The slab is overwritten. */
 static void all_of(struct plan *plan, number *slab, number *out)
 {
     int tiles = planes / plan->tile;

@@ -10,7 +10,7 @@ static int value(int rank, size_t place, int round)
     return (int)(place * 31 + (size_t)rank * 1000 + (size_t)round);
 }
 
-/* Everybody gets everybody's numbers, from given memory into given memory. */
+/* Gathers the numbers of all ranks on all ranks, with memory from MPI_Alloc_mem on both sides. */
 static void gathered(size_t count, int round)
 {
     int *mine, *all;

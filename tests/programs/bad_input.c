@@ -83,7 +83,7 @@ static void groups(void)
     MPI_Group_free(&group);
 }
 
-/* Handles that were freed, or never were. Only where the library says that it checks them. */
+/* Tests handles that were freed, or that never existed, if the library checks them. */
 static void freed_handles(void)
 {
     MPI_Comm comm;
@@ -128,7 +128,7 @@ static void freed_handles(void)
     CHECK_CLASS(MPI_Allreduce(data, more, 1, MPI_INT, (MPI_Op)MPI_INT, world), MPI_ERR_OP);
 }
 
-/* More items than any memory holds must be refused or end cleanly, not wrap round. */
+/* Tests counts beyond any memory. The calls must be refused or end cleanly; the sizes must not wrap round. */
 static void huge(void)
 {
     MPI_Datatype type, wide;

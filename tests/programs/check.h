@@ -55,8 +55,8 @@ static inline void check_begin(int *argc, char ***argv)
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
 }
 
-/* The ranks of the world whose processor has the name of ours, in their order: `ranks` has room for all.
- * Their number. */
+/* Stores the ranks of the world with the same processor name as this rank, in their order. `ranks` has room
+ * for all. Returns their number. */
 static inline int check_neighbours(int *ranks)
 {
     enum { LENGTH = MPI_MAX_PROCESSOR_NAME };

@@ -226,7 +226,7 @@ static void combined(int form, int count)
     }
 }
 
-/* All non-blocking ones at once, twice. */
+/* Starts all non-blocking operations at once, twice. */
 static void outstanding(void)
 {
     MPI_Request requests[6];

@@ -61,7 +61,7 @@ static void outstanding(MPI_Comm *comms)
         verify(i);
 }
 
-/* Blocking collectives and messages go on while non-blocking ones are under way. */
+/* Tests that blocking collectives and messages proceed while non-blocking collectives are outstanding. */
 static void mixed(MPI_Comm comm)
 {
     MPI_Request requests[3];
@@ -79,7 +79,7 @@ static void mixed(MPI_Comm comm)
     verify(2);
 }
 
-/* A rank that has nothing to give yet must not hold up the others longer than the data need. */
+/* Tests that a rank that enters late does not delay the others longer than the data require. */
 static void ibarrier_waits(MPI_Comm comm)
 {
     MPI_Request request;

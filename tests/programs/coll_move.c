@@ -107,7 +107,7 @@ static void alltoall(int form, int n)
         expect(__LINE__, form, in + (long)from * n, n, from, check_rank);
 }
 
-/* Rank i gives n + i items; blocks lie two items apart, in reverse order. */
+/* Tests blocks of n + i items of rank i. The blocks lie two items apart, in reverse order. */
 static long ragged(int n)
 {
     long at = 0;
@@ -150,7 +150,7 @@ static void vectors(int form, int n)
     expect(__LINE__, form, in, mine, root, check_rank);
 }
 
-/* From i to j go (n + i + j) items, nothing if n is 0 and i + j is odd. */
+/* Returns the number of items from i to j: n + i + j, or 0 if n is 0 and i + j is odd. */
 static int between(int n, int i, int j)
 {
     return n ? n + i + j : (i + j) % 2;
@@ -216,7 +216,7 @@ static void derived(int form, int n)
     MPI_Type_free(&second);
 }
 
-/* Calls that differ in their types alone are different operations, however often each comes. */
+/* Tests that calls that differ in their types alone are different operations, however often each comes. */
 static void repeated_types(int form)
 {
     enum { PLACES = 4, TURNS = 9 };

@@ -23,7 +23,7 @@ static void between(int round)
     MPI_Comm_free(&copy);
 }
 
-/* Operations that are over when they are started have requests like any other. */
+/* Tests that operations that complete when they are started have requests like any other. */
 static void over_at_once(void)
 {
     MPI_Request requests[2];

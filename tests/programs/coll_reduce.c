@@ -13,7 +13,7 @@ static int value(int rank, int i)
     return (rank + 1) * 7 + i % 1000;
 }
 
-/* Sum of value over ranks [0, last) at item i. */
+/* Returns the sum of value over ranks [0, last) at item i. */
 static int sum(int last, int i)
 {
     int all = 0;
@@ -100,7 +100,7 @@ static void scattered(int form, int n)
     free(counts);
 }
 
-/* x -> a x + b modulo a prime: composition is associative, and order matters. */
+/* Composes maps x -> a x + b modulo a prime. Composition is associative, and the order matters. */
 static void compose(void *left, void *right, int *count, MPI_Datatype *type)
 {
     int *l = left, *r = right;

@@ -71,7 +71,7 @@ static void own_sum(void *left, void *right, int *count, MPI_Datatype *type)
         r[i] = (l[i] + r[i]) % 65521;
 }
 
-/* (a, b) after (c, d): x -> a(cx + d) + b modulo a prime; does not commute. */
+/* Composes (a, b) after (c, d): x -> a(cx + d) + b modulo a prime. The operation does not commute. */
 static void compose(int *l, int *r, int second)
 {
     long a = l[0], b = l[second], c = r[0], d = r[second];
@@ -127,7 +127,7 @@ static void set_slot(struct slot *s, MPI_Comm comm)
     }
 }
 
-/* A new communicator in a slot that no operation uses. Slot 0 stays the world. */
+/* Creates a communicator in a slot that no operation uses. Slot 0 stays the world. */
 static void new_communicator(void)
 {
     int to = 1 + (int)draw(SLOTS - 1), from = (int)draw(SLOTS), how = (int)draw(5);
@@ -161,7 +161,7 @@ static void new_communicator(void)
     set_slot(s, comm);
 }
 
-/* Many communicators alive, each used a little. */
+/* Keeps many communicators alive and uses each a little. */
 static void crowd_turn(void)
 {
     if (crowded + 8 <= most_crowd) {
@@ -298,7 +298,8 @@ static size_t int_at(const struct side *s, int block, int i)
     return (size_t)s->at[block] * (size_t)s->pattern->extent + place_of(s->pattern, i);
 }
 
-/* Place of a block's first int in what its sender numbers: by receiver, or from the beginning of a vector. */
+/* Returns the place of a block's first int in the numbering of its sender: by receiver, or from the beginning
+ * of a vector. */
 static int numbered(const struct job *j, int from, int to)
 {
     int first = 0;

@@ -1,7 +1,7 @@
 /* Groups and communicators: made, compared, named, split, joined across, freed. */
 #include "check.h"
 
-/* A communicator works if a reduction and a ring go through it and it keeps its messages to itself. */
+/* Checks that a reduction and a ring work in a communicator, and that its messages stay in it. */
 static void works(int line, MPI_Comm comm)
 {
     int rank, size, total = -1, got = -1;
@@ -97,7 +97,7 @@ static void copies(void)
     }
 }
 
-/* The members of a shared communicator are the ranks of this host. */
+/* Checks that the members of a shared communicator are the ranks of this host. */
 static void is_of_this_host(MPI_Comm shared)
 {
     int *ranks = malloc((size_t)check_size * sizeof *ranks), result;

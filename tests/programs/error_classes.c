@@ -32,7 +32,7 @@ static int in_status(void)
     return MPI_Waitall(2, requests, statuses);
 }
 
-/* 64 bits do not fit into the 32 of external32. */
+/* Converts to external32, which has 32 bits where the value needs 64. */
 static int conversion(void)
 {
     MPI_Aint position = 0;
@@ -40,7 +40,7 @@ static int conversion(void)
     return MPI_Pack_external("external32", &wide, 1, MPI_UNSIGNED_LONG, memory, 32, &position);
 }
 
-/* Of the two processes of a communicator one makes a window of another kind. */
+/* Creates a window of another kind on one of the two processes of a communicator. */
 static int not_same(void)
 {
     MPI_Win made = MPI_WIN_NULL;
@@ -196,7 +196,7 @@ static int backwards(void)
     return code;
 }
 
-/* Raised by MPI-IO only. */
+/* Tests the classes that only MPI-IO raises. */
 static void files(int listing)
 {
     RAISED(MPI_ERR_ACCESS, accessed("/dev/null", MPI_MODE_WRONLY, 0, MPI_DATATYPE_NULL, ""));

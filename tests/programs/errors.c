@@ -15,7 +15,7 @@ static void note(MPI_Comm *comm, int *code, ...)
     seen_calls++;
 }
 
-/* A handler may call MPI. */
+/* Counts the error and calls MPI, as a handler may. */
 static void note_and_talk(MPI_Comm *comm, int *code, ...)
 {
     int flag, word = 5, copy = 0;
@@ -32,7 +32,7 @@ static int class_of(int code)
     return class;
 }
 
-/* `sent` ints come where `wanted` are allowed. */
+/* Sends `sent` ints to a receive of `wanted` ints. */
 static void truncated(int sent, int wanted, int to, int from, MPI_Comm comm)
 {
     int *out = check_memory(sizeof(int) * (size_t)sent), *in = check_memory(sizeof(int) * (size_t)(wanted + 2));
@@ -119,7 +119,7 @@ static void handlers(void)
     MPI_Comm_free(&two);
 }
 
-/* Each kind of function with each kind of handle and with numbers that are none. */
+/* Calls each kind of function with each kind of handle and with numbers that are no handles. */
 static void foreign_handles(void)
 {
     uintptr_t bad[] = {(uintptr_t)MPI_COMM_WORLD, (uintptr_t)MPI_INT, (uintptr_t)MPI_SUM, (uintptr_t)MPI_GROUP_EMPTY, (uintptr_t)MPI_INFO_ENV,

@@ -71,7 +71,7 @@ static void pointers(void)
     close_file();
 }
 
-/* Each rank every n-th block of 3 integers, by every way to write and to read. */
+/* Gives each rank every n-th block of 3 integers, and tests every way to write and to read. */
 static void strided(void)
 {
     enum { BLOCKS = 50, COUNT = 3 * BLOCKS };
@@ -253,7 +253,7 @@ static void representations(void)
     close_file();
 }
 
-/* Whole records, also where several ranks write the same place at the same time. */
+/* Tests atomic mode: records are complete, also where several ranks write the same place at the same time. */
 static void atomic(void)
 {
     enum { BYTES = 60000 };

@@ -110,7 +110,7 @@ static void lists(void)
     free(in);
 }
 
-/* The most memory that this process has had, in bytes. */
+/* Returns the largest memory that this process has had, in bytes. */
 static long long peak(void)
 {
     char line[256];

@@ -109,7 +109,7 @@ static void accessing(const char *directory)
     }
 }
 
-/* A device without room, by all and by one. */
+/* Tests a full device, in collective calls and in calls of one rank. */
 static void full(void)
 {
     MPI_File file;

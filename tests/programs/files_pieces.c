@@ -10,7 +10,7 @@ enum { PIECE = 100, AT_A_TIME = 4000 };
 static const char *name;
 static unsigned char *data;
 
-/* A byte of a piece: no two neighbours are alike. */
+/* Returns a byte of a piece. No two neighbours are alike. */
 static unsigned char byte_of(long piece, int rank, int byte, int round)
 {
     return (unsigned char)(1 + (piece * 31 + rank * 7 + byte + round * 13) % 255);

@@ -19,7 +19,7 @@ static int *from, *into, *back;
 static int counts[64], displacements[64];
 static const char *file_name;
 
-/* Nothing has changed since the program set it. */
+/* Checks that the floating-point environment is unchanged since the program set it. */
 static void same(const char *what)
 {
     int flags = fetestexcept(FE_ALL_EXCEPT);
@@ -98,7 +98,7 @@ static void others(int n, MPI_Op op, MPI_Comm comm)
     MPI_Request_free(&request[1]);
 }
 
-/* Messages of all lengths, so often that the ways they take are compared. */
+/* Sends messages of all lengths, so often that the library compares their paths. */
 static void messages(int n, MPI_Comm comm)
 {
     int rank, size;
@@ -175,7 +175,7 @@ static void everything(void)
     CHECK(calls > 0 || check_size == 1);
 }
 
-/* A sum of doubles rounds as the program does. */
+/* Checks that a sum of doubles rounds as the program does. */
 static void sums(void)
 {
     double tiny = check_rank == 0 ? 1.0 : DBL_EPSILON / 8, sum;

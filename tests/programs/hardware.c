@@ -4,7 +4,7 @@
 
 static const char KEY[] = "mpi_hw_resource_type";
 
-/* A split of everybody by this kind and resource; the size of the result, 0 for MPI_COMM_NULL. */
+/* Splits the world by this kind and resource. Returns the size of the result, or 0 for MPI_COMM_NULL. */
 static int split_size(int kind, const char *key, const char *value)
 {
     MPI_Comm made;
@@ -22,7 +22,7 @@ static int split_size(int kind, const char *key, const char *value)
     return size;
 }
 
-/* Ranks on the host of this one. */
+/* Returns the number of ranks on this rank's host. */
 static int neighbours(void)
 {
     MPI_Comm made;
@@ -91,7 +91,7 @@ static void resources(void)
     MPI_Info_free(&info);
 }
 
-/* Even and odd ranks meet; the leaders are the last of the one and the first of the other. */
+/* Connects even and odd ranks. The leaders are the last even and the first odd rank. */
 static void intercommunicator(void)
 {
     MPI_Group world, groups[2];

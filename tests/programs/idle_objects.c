@@ -102,7 +102,7 @@ static void make(const char *kind, int n)
     }
 }
 
-/* Every hundredth is used once, and all are freed. */
+/* Uses every hundredth object once, and frees all. */
 static void use_and_free(const char *kind, int n)
 {
     for (int i = 0; i < n; i++) {

@@ -25,7 +25,8 @@ static MPI_Offset place_of(int block)
     return ((MPI_Offset)block * check_size + check_rank) * BYTES;
 }
 
-/* An error names a server, or says that another rank has met one. */
+/* Returns 1 if the call succeeded. The text of an error must name a server, or report that another rank got
+ * an error. */
 static int went_well(int code, double began, int together)
 {
     char text[MPI_MAX_ERROR_STRING] = "";

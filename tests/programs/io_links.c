@@ -27,7 +27,7 @@ static double median(int count)
     return times[count / 2];
 }
 
-/* A number of each rank on one line. */
+/* Prints a number of each rank on one line. */
 static void show(const char *name, double own)
 {
     double all[64];
@@ -62,8 +62,8 @@ static MPI_File opened(const char *name, MPI_Offset place, MPI_Datatype type)
     return file;
 }
 
-/* Rounds of writing, then of reading, from the beginning of a view. Before each the file is opened anew, and
- * what a file system's client has of it in memory is given up. */
+/* Measures rounds of writing, then of reading, from the beginning of a view. Before each round the file is
+ * opened anew, and the cache of a file system's client is dropped. */
 static void rate(const char *path, const char *name, MPI_Offset place, MPI_Datatype type, size_t bytes, int rounds)
 {
     unsigned char *out = check_memory(bytes), *in = check_memory(bytes);

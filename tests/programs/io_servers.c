@@ -28,7 +28,7 @@ static int class_of(int code)
     return class;
 }
 
-/* Data of every rank at its place: each access goes to all servers. */
+/* Writes or reads the data of every rank at its place. Each access goes to all servers. */
 static int move(MPI_File file, int write, int round)
 {
     MPI_Offset place = (MPI_Offset)check_rank * BYTES;

@@ -102,7 +102,7 @@ static void unexpected(int round)
     is_held = 1;
 }
 
-/* Buffered, synchronous and persistent. */
+/* Tests buffered, synchronous and persistent sends. */
 static void modes(int round)
 {
     static char room[100000];
@@ -228,7 +228,7 @@ static void in_kernel(int round)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A derived type, and a message to a communicator of two groups. */
+/* Tests a derived type, and a message to a communicator of two groups. */
 static void shapes(int round)
 {
     static MPI_Datatype column;
@@ -260,7 +260,7 @@ static void shapes(int round)
     }
 }
 
-/* Windows: open epochs of all kinds. */
+/* Tests windows: open epochs of all kinds. */
 static void windows(int round)
 {
     static MPI_Win fenced, locked, shared;
@@ -304,7 +304,7 @@ static void windows(int round)
     MPI_Win_sync(shared);
 }
 
-/* Partitioned: half of the partitions of a round are ready in the next. */
+/* Tests partitioned communication. Half of the partitions of a round become ready in the next. */
 static void partitioned(int round)
 {
     static int out[8][50], in[8][50], is_open;

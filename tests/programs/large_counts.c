@@ -156,7 +156,7 @@ static void datatypes(void)
     CHECK_EQUAL(position, 0);
 }
 
-/* Two ints, more than 4 GiB apart. */
+/* Tests a type of two ints that are more than 4 GiB apart. */
 static void far_apart(void)
 {
     MPI_Datatype type;

@@ -237,7 +237,8 @@ static long now_alive(void)
     return atomic_load(&live_bytes);
 }
 
-/* Bytes that stay for each cycle: a leak shows in every window of cycles, a table that grows once does not.
+/* Returns the bytes that stay for each cycle. A leak shows in every window of cycles; a table that grows once
+ * does not.
    */
 static double measure(const struct kind *kind, int cycles)
 {

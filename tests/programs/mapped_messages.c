@@ -31,7 +31,7 @@ static void compare(size_t bytes, int from, int round, const char *what)
         }
 }
 
-/* From me to the right, and from the left to me. The data are overwritten as soon as they may be. */
+/* Sends to the right and receives from the left. The data are overwritten as soon as this is allowed. */
 static void pass_on(unsigned char *data, size_t bytes, int round, const char *what)
 {
     MPI_Request request;
@@ -43,7 +43,7 @@ static void pass_on(unsigned char *data, size_t bytes, int round, const char *wh
     compare(bytes, left, round, what);
 }
 
-/* One buffer, in parts of many lengths that begin anywhere on a page. */
+/* Tests one buffer, in parts of many lengths that begin anywhere on a page. */
 static void parts(void)
 {
     unsigned char *data = malloc(MOST + 4096);
@@ -52,7 +52,7 @@ static void parts(void)
     free(data);
 }
 
-/* Memory that comes and goes: allocators give the same addresses again. */
+/* Tests memory that is freed and allocated: allocators return the same addresses again. */
 static void come_and_go(void)
 {
     for (int round = 0; round < ROUNDS; round++) {
@@ -65,8 +65,8 @@ static void come_and_go(void)
     }
 }
 
-/* The same memory to all, several times at once, also in persistent operations; received in other order and
- * in part. */
+/* Sends the same memory to all, several times at once, also in persistent operations. It is received in
+ * another order and in part. */
 static void to_all(void)
 {
     unsigned char *data = malloc(MOST);

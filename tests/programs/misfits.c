@@ -92,7 +92,7 @@ static void *apart(void *argument)
     return NULL;
 }
 
-/* A call that may wait has a thread of its own. */
+/* Starts an attempt. A call that may wait runs in a thread of its own. */
 static void launch(struct attempt *a)
 {
     if (a->form != 'n') {

@@ -75,7 +75,7 @@ static void end(struct broadcast *it)
     free(it->memory);
 }
 
-/* An operation in which everybody has something for all. */
+/* Runs an operation in which every rank has data for all. */
 static void exchange(MPI_Comm comm, unsigned largest)
 {
     int size, rank;

@@ -20,7 +20,7 @@ static double processor_us(void)
            (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
 }
 
-/* A loop of broadcasts; `turns`: every rank is the root in its turn. */
+/* Measures a loop of broadcasts. With `turns` every rank is the root in its turn. */
 static void bcast(size_t bytes, int rounds, int turns)
 {
     unsigned char *memory = check_memory(bytes);

@@ -64,7 +64,8 @@ static void attributes(void)
     CHECK(flag);
 }
 
-/* At MPI_Finalize attributes of MPI_COMM_SELF are deleted first, the last one set before the others. */
+/* Records the order at MPI_Finalize: attributes of MPI_COMM_SELF are deleted first, the last one set before
+ * the others. */
 static int at_end(MPI_Comm comm, int key, void *value, void *extra)
 {
     (void)comm;

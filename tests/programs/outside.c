@@ -28,7 +28,7 @@ static void wait_until_left(const char *folder, int rank)
     }
 }
 
-/* A message to the rank half of the world away, by a call that ends when it is sent. */
+/* Sends a message to the rank half of the world away, by a call that ends when the message is sent. */
 static void one_way(void)
 {
     int half = check_size / 2, word = check_rank;

@@ -19,13 +19,13 @@ static int border(int first, int past, int block)
     return first + (int)((long)(past - first) * block / ranks);
 }
 
-/* `count` elements to one side, as many from the other. */
+/* Sends `count` elements to one side and receives as many from the other. */
 static void shift(const double *out, int to, double *in, int from, int count)
 {
     MPI_Sendrecv(out, count, MPI_DOUBLE, to, 0, in, count, MPI_DOUBLE, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* The rows next to both borders of [begin, end), of `row` elements, to the neighbours, and theirs. */
+/* Exchanges the rows next to both borders of [begin, end), of `row` elements, with the neighbours. */
 static void exchange(void *values, int begin, int end, int row, MPI_Datatype type)
 {
     int size;
@@ -37,7 +37,8 @@ static void exchange(void *values, int begin, int end, int row, MPI_Datatype typ
     MPI_Sendrecv(cells + begin * bytes, row, type, left, 1, cells + end * bytes, row, type, right, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* The rows [first, past) of `row` elements, each computed by the rank of its block, to all ranks. */
+/* Gathers the rows [first, past) of `row` elements on all ranks. Each row was computed by the rank of its
+ * block. */
 static void gather(void *values, int first, int past, int row, MPI_Datatype type)
 {
     int *counts = malloc(2 * (size_t)ranks * sizeof(int)), *places = counts + ranks;
@@ -246,7 +247,7 @@ static void fdtd_2d(int n, int steps)
             printf("%a %a %a\n", ex[i][j], ey[i][j], hz[i][j]);
 }
 
-/* One step in the rows [begin, end), from `in` to `out`. */
+/* Computes one step in the rows [begin, end), from `in` to `out`. */
 static void heat_3d_step(int n, int begin, int end, float (*restrict out)[n][n], float (*restrict in)[n][n])
 {
     exchange(in, begin, end, n * n, MPI_FLOAT);

@@ -113,7 +113,7 @@ static void status_without_completion(void)
     CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE);
 }
 
-/* A request that is over must not keep the others from moving. */
+/* Tests that a completed request does not keep the others from progress. */
 static void status_of_all(void)
 {
     enum { COUNT = 100000 };
@@ -162,7 +162,7 @@ static void persistent(void)
         MPI_Request_free(&requests[i]);
 }
 
-/* A freed send still delivers. */
+/* Tests that a freed send still delivers. */
 static void freed(void)
 {
     int in = -1;
@@ -206,7 +206,7 @@ static void exchanges(int count)
     free(in);
 }
 
-/* Both sides send first: with requests that must work at every size. */
+/* Lets both sides send first, with requests that must work at every size. */
 static void both_first(void)
 {
     enum { COUNT = 1 << 19 };

@@ -54,7 +54,7 @@ static void planned_send(int mode, const int *data, int count, int to, MPI_Reque
     }
 }
 
-/* All receives are posted before a barrier, so that a ready send is allowed. */
+/* Posts all receives before a barrier, so that a ready send is allowed. */
 static void ring(int mode, int count, int *out, int *in)
 {
     int to = (check_rank + 1) % check_size, from = (check_rank + check_size - 1) % check_size, got;
@@ -96,7 +96,7 @@ static void ring(int mode, int count, int *out, int *in)
     CHECK(requests[0] == MPI_REQUEST_NULL);
 }
 
-/* A synchronous send must not end before its receive has begun. */
+/* Checks that a synchronous send does not end before its receive has begun. */
 static void synchronous(void)
 {
     int flag = 1, token = 5;

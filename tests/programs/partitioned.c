@@ -10,8 +10,8 @@ static int value(int from, int round, int i)
     return from * 1000003 + round * 9176 + i;
 }
 
-/* A ring of `items` ints in `out` partitions at the sender and `in` at the receiver, in rounds of different
- * orders. */
+/* Runs a ring of `items` ints in `out` partitions at the sender and `in` at the receiver, in rounds of
+ * different orders. */
 static void ring(MPI_Comm comm, int items, int out, int in, int late)
 {
     int *sent = check_memory(sizeof(int) * (size_t)items), *got = check_memory(sizeof(int) * (size_t)items);
@@ -109,8 +109,8 @@ static void derived(MPI_Comm comm)
     MPI_Type_free(&padded);
 }
 
-/* Channels of one tag are joined in the order in which they were made, and ordinary messages are not
- * theirs. */
+/* Checks that channels of one tag are joined in the order of their creation, and that ordinary messages do
+ * not match them. */
 static void order(MPI_Comm comm)
 {
     enum { CHANNELS = 5 };

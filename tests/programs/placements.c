@@ -8,7 +8,7 @@ enum { MOST = 20000 };
 
 static int *in, *out, *want;
 
-/* Composition of the maps x -> ax + b: does not commute. */
+/* Composes the maps x -> ax + b. The operation does not commute. */
 static void compose(void *left, void *right, int *count, MPI_Datatype *type)
 {
     unsigned *l = left, *r = right;
@@ -150,7 +150,7 @@ static int lay(const int *lengths, int *starts, int size)
     return end;
 }
 
-/* Blocks of many lengths, some of them empty: `unit` times 0 to 4. */
+/* Tests blocks of many lengths, some of them empty: `unit` times 0 to 4. */
 static void uneven(MPI_Comm comm, int rank, int size, int unit, int root, int in_place)
 {
     int mine[64] = {0}, theirs[64] = {0}, from_at[64] = {0}, to_at[64] = {0};

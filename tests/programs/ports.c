@@ -43,7 +43,7 @@ static void errors(void)
     CHECK_CLASS(MPI_Comm_accept("nothing", MPI_INFO_NULL, 0, MPI_COMM_SELF, &inter), MPI_ERR_PORT);
 }
 
-/* The halves of the world meet as strangers would. */
+/* Connects the halves of the world by a port, like two jobs. */
 static void within(void)
 {
     char port[MPI_MAX_PORT_NAME] = "";

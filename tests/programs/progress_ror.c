@@ -25,7 +25,7 @@ static void work(long multiplications)
     sink = y;
 }
 
-/* Seconds of a processor that this rank has used, all its threads. */
+/* Returns the processor time of this rank in seconds, of all its threads. */
 static double processor_seconds(void)
 {
     struct rusage used;
@@ -52,7 +52,7 @@ static void start(const struct operation *op, MPI_Request *request)
         MPI_Iallreduce(op->out, op->in, op->bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, request);
 }
 
-/* Seconds of the slowest rank, of the operation, the computation, or both. */
+/* Returns the seconds of the slowest rank: of the operation, the computation, or both. */
 static double seconds(const struct operation *op, long multiplications)
 {
     MPI_Request request = MPI_REQUEST_NULL;

@@ -5,8 +5,8 @@
 
 enum { LONGS = 1 << 16 };
 
-/* The first of the ranks accesses the memory of the last, which looks at nothing but that memory
- * meanwhile. */
+/* Accesses the memory of the last rank from the first one. Meanwhile the last rank only reads its own
+ * memory. */
 static void targets(volatile long *memory, MPI_Win win, int last)
 {
     long seen = 0, one = 1, items[100];

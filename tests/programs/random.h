@@ -17,7 +17,7 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-/* The same on all ranks of the world. */
+/* Draws a number below `below`, the same on all ranks of the world. */
 static unsigned draw(unsigned below)
 {
     state = mix(state);

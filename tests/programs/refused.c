@@ -45,7 +45,7 @@ static int bcast(enum form form, int count, int root, MPI_Comm comm)
     return code;
 }
 
-/* All get an error of this class. */
+/* Checks that all ranks get an error of this class. */
 static void everybody(int code, int wanted, const char *what, MPI_Comm world)
 {
     int class = class_of(code), all[2], mine[2] = { class == wanted, class != MPI_SUCCESS };
@@ -54,7 +54,7 @@ static void everybody(int code, int wanted, const char *what, MPI_Comm world)
         check_say(__FILE__, __LINE__, "%s: class %d, not %d (%d ranks of %d are right, %d have errors)", what, class, wanted, all[0], check_size, all[1]);
 }
 
-/* At least one rank gets an error, and all come here. */
+/* Checks that at least one rank gets an error. All ranks reach this call. */
 static void somebody(int code, const char *what, MPI_Comm world)
 {
     int mine = code != MPI_SUCCESS, all = 0;
@@ -71,7 +71,7 @@ static MPI_Comm fresh(void)
     return comm;
 }
 
-/* Operations after one that failed are well, or end; in banks members may have lost step. */
+/* Checks that operations after a failed one succeed, or at least end. In banks members may have lost step. */
 static void still_good(MPI_Comm *comm)
 {
     int sum = 0, one = 1, code = MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, *comm);

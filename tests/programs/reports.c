@@ -24,7 +24,7 @@ APART static int load(const volatile int *where, volatile int *other)
     return *where; /* crash */
 }
 
-/* A process that this one forks, and that ends as `how` says. */
+/* Forks a process that ends as `how` says. */
 static void fork_one(const char *how)
 {
     pid_t child = fork();
@@ -40,7 +40,7 @@ static void fork_one(const char *how)
     printf("the child has ended by %d\n", WTERMSIG(status));
 }
 
-/* Rank 0 sends three messages, rank 1 posts two receives, and none matches. */
+/* Sends three messages from rank 0 to rank 1, which posts two receives. None matches. */
 static void match_nothing(void)
 {
     static int numbers[3];

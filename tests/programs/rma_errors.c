@@ -23,7 +23,7 @@ static int on_delete(MPI_Win win, int key, void *value, void *extra)
     return MPI_SUCCESS;
 }
 
-/* Calls that are wrong before and between epochs. */
+/* Makes calls that are wrong before and between epochs. */
 static void epochs(MPI_Win win)
 {
     long one = 1, other;

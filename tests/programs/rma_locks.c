@@ -25,7 +25,7 @@ static void exclusive(MPI_Win win)
     }
 }
 
-/* Each number is fetched by one rank once. */
+/* Checks that each number is fetched by one rank, once. */
 static void tickets(MPI_Win win)
 {
     const long all = (long)ROUNDS * check_size;
@@ -48,8 +48,8 @@ static void tickets(MPI_Win win)
     free(seen);
 }
 
-/* The queue lock of Mellor-Crummey and Scott: word 2 of rank 0 is the tail, word 3 the next, word 4 whether
- * to wait. */
+/* Tests the queue lock of Mellor-Crummey and Scott. Word 2 of rank 0 is the tail, word 3 the next rank, word
+ * 4 the flag to wait. */
 static void queue_lock(MPI_Win win, long *memory)
 {
     long me = check_rank + 1, nobody = 0, before, after, waits, now;
@@ -91,7 +91,7 @@ static void queue_lock(MPI_Win win, long *memory)
     CHECK_EQUAL(now, (long)check_size * (ROUNDS / 4));
 }
 
-/* Shared locks are held together: each waits for the others to be inside. */
+/* Checks that shared locks are held together: each rank waits until the others have locked. */
 static void shared(MPI_Win win)
 {
     long one = 1, inside = 0;
@@ -104,7 +104,7 @@ static void shared(MPI_Win win)
     MPI_Win_unlock(0, win);
 }
 
-/* One hands a value round by post, start, complete and wait; groups differ from epoch to epoch. */
+/* Passes a value round by post, start, complete and wait. The groups differ from epoch to epoch. */
 static void ring(MPI_Win win, long *memory)
 {
     int right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;
@@ -136,7 +136,7 @@ static void ring(MPI_Win win, long *memory)
     MPI_Group_free(&from);
 }
 
-/* The target computes and is not in MPI: accesses on a node do not need it. */
+/* Accesses a target that computes outside of MPI. Accesses on one node do not need the target's calls. */
 static void every_kind(MPI_Win win, long *memory)
 {
     memset(memory, 0, 8 * sizeof(long));

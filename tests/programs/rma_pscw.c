@@ -134,7 +134,7 @@ static void hand_over(const Room *room)
     MPI_Group_free(&to);
 }
 
-/* All put to rank 0, more than there is room for as a log, in runs and in pieces with gaps. */
+/* Puts from all ranks to rank 0, more than there is room for as a log, contiguous and in pieces with gaps. */
 static void many_puts(const Room *room)
 {
     int zero = 0, all[MOST];

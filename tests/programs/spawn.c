@@ -4,7 +4,7 @@
 
 enum { LONG_COUNT = 1 << 20 };
 
-/* Messages of all sizes between all members of both groups, with and without wildcards. */
+/* Sends messages of all sizes between all members of both groups, with and without wildcards. */
 static void talk(MPI_Comm inter, int is_parent)
 {
     int rank, size, remote;
@@ -38,7 +38,7 @@ static void talk(MPI_Comm inter, int is_parent)
     free(requests);
 }
 
-/* The two groups as one: collectives of several sizes. */
+/* Merges the two groups and tests collectives of several sizes. */
 static void together(MPI_Comm inter, int high)
 {
     MPI_Comm all, twin, even;
@@ -90,7 +90,7 @@ static void spawn_self(char *program, const char *how, int count, MPI_Comm comm,
         CHECK_EQUAL(codes[i], MPI_SUCCESS);
 }
 
-/* A child that meets the children of another spawn. */
+/* Runs a child that connects to the children of another spawn. */
 static void sibling(MPI_Comm parent, int is_right)
 {
     MPI_Comm all, between;

@@ -13,7 +13,7 @@ static int number_of(const char *name) {
     return text == NULL ? -1 : atoi(text);
 }
 
-/* The rank as the starter's variables say it. */
+/* Returns the rank according to the starter's variables. */
 static int rank_in_environment(void) {
     const char *names[] = {"PMIX_RANK", "PMI_RANK", "PMI_ID"};
     for (int i = 0; i < 3; i++)

@@ -57,7 +57,7 @@ static struct pending pending[MOST_PENDING];
 static int pendings;
 static MPI_Op compose;
 
-/* (a, b) after (c, d): x -> a(cx + d) + b modulo a prime; does not commute. */
+/* Composes (a, b) after (c, d): x -> a(cx + d) + b modulo a prime. The operation does not commute. */
 static void compose_pairs(void *left, void *right, int *count, MPI_Datatype *type)
 {
     int *l = left, *r = right;
@@ -263,7 +263,7 @@ struct message {
 
 enum { STANDARD, SYNCHRONOUS, BUFFERED, READY, PERSISTENT, MODES };
 
-/* `count` ints with gaps of `stride` - 1 ints. */
+/* Creates a type of `count` ints with gaps of `stride` - 1 ints. */
 static MPI_Datatype strided(int count, int stride)
 {
     MPI_Datatype type;

@@ -114,7 +114,8 @@ static int filled(const char *memory, char with)
     return 1;
 }
 
-/* Of the places that no operation uses: an operation under way may still write into its own. */
+/* Returns a sum of the places that no operation uses. An outstanding operation may still write into its own
+ * place. */
 static uint64_t sum_of_places(void)
 {
     uint64_t sum = 0;

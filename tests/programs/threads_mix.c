@@ -61,8 +61,8 @@ static void *to_oneself(void *argument)
     return NULL;
 }
 
-/* Thread 0 of the left neighbour sends to all threads in turn, each time after a pause in which all of them
- * park. */
+/* Receives in all threads but thread 0. Thread 0 of the left neighbour sends to them in turn, each time after
+ * a pause in which all of them park. */
 static void *parked(void *argument)
 {
     int me = (int)(long)argument, right = (check_rank + 1) % check_size, left = (check_rank + check_size - 1) % check_size;

@@ -4,7 +4,7 @@
 
 static int rank, size;
 
-/* The index of a control variable; its handle. */
+/* Returns the handle of the control variable of this name. */
 static MPI_T_cvar_handle control(const char *name, int *count) {
     int index;
     MPI_T_cvar_handle handle;
@@ -81,7 +81,7 @@ static void enumerations(void) {
     CHECK(MPI_T_enum_get_info(MPI_T_ENUM_NULL, &items, NULL, NULL) == MPI_T_ERR_INVALID_HANDLE);
 }
 
-/* The handle of a performance variable of this class. */
+/* Returns the handle of a performance variable of this class. */
 static MPI_T_pvar_handle performance(MPI_T_pvar_session session, const char *name, int class) {
     int index, count;
     MPI_T_pvar_handle handle;

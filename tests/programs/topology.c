@@ -8,7 +8,7 @@ static MPI_Comm all = MPI_COMM_NULL;
 /* The compiler must not look where the constant points. */
 static int *volatile unweighted;
 
-/* A place in row-major order, as the standard says it. */
+/* Returns the number of a place in row-major order, as the standard defines it. */
 static int place_of(int ndims, const int *dims, const int *coords)
 {
     int rank = 0;

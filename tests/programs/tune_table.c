@@ -49,7 +49,8 @@ static int next_random(int below)
     return (int)((state >> 33) % (unsigned long)below);
 }
 
-/* The operation, which starts behind a request or is over when the call returns. */
+/* Runs the operation. A non-blocking one is started with a request, a blocking one is complete when the call
+ * returns. */
 static void perform(const struct operation *one, MPI_Comm comm, MPI_Request *request)
 {
     const char *name = one->name;
@@ -113,7 +114,7 @@ static int compare(const void *one, const void *two)
     return (a > b) - (a < b);
 }
 
-/* The mean of slices; those over three times the median count as that. */
+/* Returns the mean of slices. A slice of more than three times the median counts as that. */
 static double mean(const double *values, int count)
 {
     double *sorted = malloc((count + 1) * sizeof *sorted), sum = 0;
@@ -135,7 +136,8 @@ static MPI_Comm communicator(const char *tune, const char *algorithm, MPI_Info *
     return comm;
 }
 
-/* Rounds of a slice, agreed on: by how long one takes when it is warm. */
+/* Returns the number of rounds of a slice, on which all ranks agree. It follows from the time of a warm
+ * round. */
 static int rounds_of_slice(void)
 {
     double once;

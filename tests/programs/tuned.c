@@ -47,7 +47,8 @@ static void exchange(int round, int count)
             CHECK_EQUAL(out[from * count + i], round * 3 + from * 1000 + check_rank * count + i);
 }
 
-/* The same bits in every round: only algorithms that combine in the same order are tried. */
+/* Checks that the bits are the same in every round: only algorithms that combine in the same order are
+ * tried. */
 static void sum(int round)
 {
     MPI_Request request;
@@ -206,7 +207,7 @@ static void mixed(int rounds)
     }
 }
 
-/* A product of 2x2 matrices, which does not commute. */
+/* Multiplies 2x2 matrices. The operation does not commute. */
 static void multiply(void *left, void *right, int *count, MPI_Datatype *type)
 {
     (void)type;
@@ -251,7 +252,7 @@ static void kinds(int rounds)
     MPI_Type_free(&matrix);
 }
 
-/* The same sums of doubles in all rounds, with the same bits. */
+/* Checks that the same sums of doubles have the same bits in all rounds. */
 static void bits(int rounds)
 {
     static double mine[20000], all[20000], first[3][20000];

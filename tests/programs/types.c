@@ -12,7 +12,7 @@ static void fresh(void)
         memory[i] = (unsigned char)(i * 31 + i / 256);
 }
 
-/* `count` of `type` at memory + `base` must give exactly the bytes at `offsets`, in this order. */
+/* Checks that `count` of `type` at memory + `base` give exactly the bytes at `offsets`, in this order. */
 static void picks(int line, MPI_Datatype type, int count, int base, const int *offsets, int bytes)
 {
     int size, at = 0, room = 0;
@@ -166,7 +166,7 @@ static void arrays(void)
     MPI_Type_free(&type);
 }
 
-/* The parts of a distributed array on all processes cover it once. */
+/* Checks that the parts of a distributed array on all processes cover it once. */
 static void distributed(int how, int argument)
 {
     enum { ROWS = 10, COLUMNS = 7 };

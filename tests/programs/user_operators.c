@@ -69,7 +69,7 @@ static int make_types(MPI_Datatype *types)
     return n;
 }
 
-/* In one form: blocking, started, or persistent and started twice. */
+/* Completes an operation of one form: blocking, started, or persistent and started twice. */
 static void finish(MPI_Request request, int persistent)
 {
     for (int i = 0; i < persistent; i++) {
@@ -146,7 +146,7 @@ static void all_functions(MPI_Datatype *types, int number, MPI_Op op, MPI_Comm c
                 }
 }
 
-/* The program frees the type while the operation goes on: the function still gets the handle that was named.
+/* Frees the type while the operation is outstanding. The function must still get the original handle.
    */
 static void freed(MPI_Op op, MPI_Comm comm)
 {

@@ -1,7 +1,7 @@
 """Runs the test suite of mpi4py (unmodified source) on the staged Tutti and adds up the results.
 
-usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS] [--hosts N
-[--per-host RANKS]] [--front ABI] [--tune]
+usage: python tests/suites/mpi4py_suite.py [--ranks 1,2,4] [--only NAME,...] [--timeout SECONDS]
+    [--hosts N [--per-host RANKS]] [--front ABI] [--tune]
 
 Runs every file of the suite as a job of its own, so that a file that hangs or dies costs only itself. With
 --front mpich or openmpi it runs the wheel from PyPI, which was built for those libraries, on Tutti's front

@@ -1,5 +1,4 @@
-"""Runs MPICH's own tests in Fortran (unmodified, from the distribution's source package), compiled by the
-staged mpifort.
+"""Runs MPICH's own tests in Fortran (unmodified, from Debian's source package) by the staged mpifort.
 
 usage: python tests/suites/mpich_fortran.py [--layers f77,f90,f08] [--dirs coll,...] [--only NAME,...]
 

@@ -1,5 +1,4 @@
-"""Runs all places and prints a table: place, outcome, seconds, leftovers. `make places` runs it; ARGS="-k
-filter" selects places.
+"""Runs all places and prints a table: place, outcome, seconds, leftovers (`make places`).
 
 A row is good when the job came out right, or was ended with one sentence that says what is to be done, and
 nothing is left; the seconds are those of the job, or from the mishap to its end. The exit status is the

@@ -12,7 +12,7 @@ enum { BYTES = 1 << 20 };
 static char *device, *host, *managed;
 static MPI_Comm comm;
 
-/* The call must give MPI_ERR_BUFFER and a text with this address. */
+/* Checks that the call returns MPI_ERR_BUFFER and a text with this address. */
 static void check_refused(const char *call, int code, const char *address)
 {
     char text[MPI_MAX_ERROR_STRING], wanted[32];

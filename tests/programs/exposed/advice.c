@@ -36,7 +36,7 @@ static void see_memory(const unsigned char *memory, size_t bytes)
     see((long)digest);
 }
 
-/* Each page is as it was, or zeros. */
+/* Checks that each page is unchanged or zero, and records the result. */
 static void see_freed(const unsigned char *memory, size_t bytes, const unsigned char *was)
 {
     static const unsigned char zeros[PAGE];
@@ -374,7 +374,8 @@ static const struct row {
     {"core files and merging", name, NULL},
 };
 
-/* Memory with an attribute of its own is not shared. */
+/* Uses the memory like `expose`, but does not require that it becomes shared. Memory with an attribute of its
+ * own is not shared. */
 static void expose_if_possible(unsigned char *memory)
 {
     char *environment = getenv("EXPOSED") ? strdup(getenv("EXPOSED")) : NULL;

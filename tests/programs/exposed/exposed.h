@@ -9,7 +9,7 @@
 
 enum { USES = 40, PAGE = 4096 };
 
-/* Private anonymous memory that holds a pattern. */
+/* Returns private anonymous memory that contains a pattern. */
 static inline unsigned char *fresh(size_t bytes, int seed)
 {
     unsigned char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -21,7 +21,7 @@ static void set_hint(MPI_Win win, const char *key, const char *value)
     MPI_Info_free(&info);
 }
 
-/* Windows of all kinds, on a communicator; free each. */
+/* Creates a window of one of the kinds on a communicator. The caller frees it. */
 static MPI_Win window_of(int flavor, MPI_Info info, MPI_Comm comm)
 {
     MPI_Win win = MPI_WIN_NULL;

@@ -57,7 +57,7 @@ static inline void row_text(const char *section, const char *what, const char *g
 #define REFUSED(section, what, call, wanted) row_class(section, what, call, wanted)
 #define TEXT(section, what, got, wanted) row_text(section, what, got, wanted)
 
-/* The value of a key, or NULL; the text is valid until four more calls. */
+/* Returns the value of a key, or NULL. The text is valid until four more calls. */
 static inline const char *value_of(MPI_Info info, const char *key)
 {
     static char texts[4][MPI_MAX_INFO_VAL];
@@ -70,7 +70,7 @@ static inline const char *value_of(MPI_Info info, const char *key)
     return flag ? text : NULL;
 }
 
-/* A new info object with up to two pairs; free it. */
+/* Returns a new info object with up to two pairs. The caller frees it. */
 static inline MPI_Info info_with(const char *key, const char *value, const char *other_key, const char *other_value)
 {
     MPI_Info info;
