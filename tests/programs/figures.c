@@ -1,5 +1,5 @@
 /* Program for the measurements of checkpoints (checkpoint_figures.py). Arguments: the kind of work, a number,
- * and a file to wait for (to make the program end). */
+ * and a file for which the program waits. */
 #include "check.h"
 #include <time.h>
 #include <unistd.h>

@@ -47,7 +47,7 @@ def unfiltered(site):
 
 
 def address(site, host):
-    """Of its interface."""
+    """Returns the address of a host's interface."""
     words = site.on(host, "ip", "-4", "-o", "addr", "show", "eth0").split()
     return words[words.index("inet") + 1].split("/")[0]
 
@@ -69,7 +69,7 @@ def filtered(*rules, hosts=None):
 
 @contextlib.contextmanager
 def unfiltered_afterwards(site):
-    """For what happens while it runs."""
+    """Removes all rules after the job, for mishaps that add rules while it runs."""
     try:
         yield
     finally:
@@ -77,7 +77,7 @@ def unfiltered_afterwards(site):
 
 
 def later(*rules, hosts=None):
-    """The same in the middle of a job."""
+    """Applies packet filter rules in the middle of a job."""
 
     def during(site, _job):
         for host in hosts or site.hosts:
@@ -97,14 +97,14 @@ CONFINED = ("iifname eth0 ct state established accept", f"iifname eth0 tcp dport
 
 
 def between(site, one, other, *what):
-    """Rules by which nothing (of this kind) goes between two hosts."""
+    """Adds rules that drop all packets (of this kind) between two hosts."""
     for here, there in ((one, other), (other, one)):
         drop(site, here, " ".join(("ip saddr", address(site, there), *what, "drop")))
 
 
 @contextlib.contextmanager
 def nothing_between(site):
-    """Ranks on n1 and n2 do not reach each other; daemons talk by n0."""
+    """Separates n1 and n2. Their ranks do not reach each other, and their daemons communicate through n0."""
     try:
         between(site, "n1", "n2")
         yield
@@ -119,7 +119,7 @@ def nothing_between_later(site, _job):
 
 @contextlib.contextmanager
 def tracked(site):
-    """Connections are watched from their beginning, so that [`shut`] knows which are there already."""
+    """Tracks connections from their beginning, so that [`shut`] knows the existing ones."""
     try:
         for host in site.hosts:
             drop(site, host, "ct state established accept")
@@ -129,7 +129,7 @@ def tracked(site):
 
 
 def shut(site, _job):
-    """From now on nothing new comes in anywhere. Daemons are connected by then."""
+    """Drops all new packets on all hosts from now on. Daemons are connected by then."""
     for host in site.hosts:
         feed(site, host, f"add rule inet {TABLE} input iifname eth0 drop\n")
     site.mishap()
@@ -230,7 +230,7 @@ LOSS = [
 
 
 def mtu(number, *hosts):
-    """The interfaces of these hosts (of all) carry packets up to this length."""
+    """Limits the packets of the interfaces of these hosts (or all) to this length."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -247,7 +247,7 @@ def mtu(number, *hosts):
 
 @contextlib.contextmanager
 def as_on_a_wire(site):
-    """Packets are as long as on a wire when rules look at them."""
+    """Gives packets the length that they have on a wire when rules check them."""
     try:
         for host in site.hosts:
             site.on(host, "ip", "link", "set", "eth0", "gso_max_segs", "1")
@@ -264,7 +264,7 @@ def swallowed(longest):
 
 
 def black_hole(longest):
-    """From the start."""
+    """Drops packets longer than this on all hosts, from the start."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -313,7 +313,7 @@ def send(pids, number):
 
 
 def cable_out(seconds, host="n1"):
-    """The cable of one host is out for a while."""
+    """Cuts the cable of one host for some seconds."""
 
     def during(site, _job):
         site.testbed.act("cut", host)
