@@ -37,7 +37,7 @@ def limits(**wanted):
 
 
 def filtered(error, calls, inner=False):
-    """The job (`inner`: only its ranks) under a filter."""
+    """Runs the job (with `inner` only its ranks) under a filter."""
 
     @contextlib.contextmanager
     def inside(site):
@@ -111,7 +111,7 @@ MISSING = [
 
 @contextlib.contextmanager
 def memory_group(site, mib):
-    """A control group that may use so much memory, of the first or the second version."""
+    """Puts the job into a control group with a limit of memory (cgroup version 1 or 2)."""
     root = Path("/sys/fs/cgroup/memory") if Path("/sys/fs/cgroup/memory").exists() else Path("/sys/fs/cgroup")
     group = root / f"tutti-places-{os.getpid()}"
     group.mkdir()
@@ -130,7 +130,7 @@ def memory_group(site, mib):
 
 
 def memory(mib):
-    """Inside such a group."""
+    """Runs the job in such a control group."""
     return lambda site: memory_group(site, mib)
 
 
@@ -191,7 +191,7 @@ def send(whom, number):
 
 
 def pause(seconds):
-    """All processes of the job stand still, as in a virtual machine that migrates."""
+    """Stops all processes of the job for some seconds, like a virtual machine that migrates."""
 
     def during(_site, job):
         supervisor, node, ranks = _site.running(job)
