@@ -1,5 +1,5 @@
-/* Persistent collectives started in another order on each rank, with blocking ones and a non-blocking
- * duplicate between. */
+/* Persistent collectives started in another order on each rank. Blocking ones and a non-blocking
+ * duplicate come between them. */
 #include "check.h"
 
 enum { MANY = 8, ROUNDS = 200 };

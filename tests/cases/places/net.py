@@ -129,7 +129,7 @@ def tracked(site):
 
 
 def shut(site, _job):
-    """Drops all new packets on all hosts. The daemons have connected before."""
+    """Drops packets of new connections on all hosts. The daemons have connected before."""
     for host in site.hosts:
         feed(site, host, f"add rule inet {TABLE} input iifname eth0 drop\n")
     site.mishap()
