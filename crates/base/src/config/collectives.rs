@@ -146,7 +146,7 @@ impl Default for Collectives {
             bank_small_slots: 128,
             algorithm: String::new(),
             model_file: String::new(),
-            calibrate: true,
+            calibrate: false,
             deterministic: false,
             explain: false,
             tune: Tune::Off,

@@ -119,7 +119,7 @@ impl Default for Network {
             interface: String::new(),
             port_range: None,
             fabric: "auto".to_string(),
-            protection: Protection::Auto,
+            protection: Protection::Greeting,
             connections: Connections::OnDemand,
             connect_messages: 16,
             connect_bytes: 64 << 10,

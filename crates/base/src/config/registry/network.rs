@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Words(&["auto", "greeting", "authenticate", "encrypt"]),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "protection of messages between hosts, beyond the proof of the job's secret; auto: encryption on Tutti's own sockets",
+        doc: "protection of messages between hosts, beyond the proof of the job's secret (greeting); auto: encryption on Tutti's own sockets",
         set: |c, v| protection(v).map(|x| c.network.protection = x),
         show: |c| c.network.protection.name().to_string(),
     },
