@@ -53,8 +53,8 @@ enum Layout {
     Owned { _memory: Arc<[UnsafeCell<u8>]> },
 }
 
-// A buffer is an address with a promise about it (see the module's Safety section), valid in every thread
-// of the process. It is used only under the lock of the first lane.
+// SAFETY: a buffer is an address with a promise about it (see the module's Safety section), valid in every
+// thread of the process. It is used only under the lock of the first lane.
 unsafe impl Send for Buffer {}
 // SAFETY: as above.
 unsafe impl Sync for Buffer {}
@@ -439,7 +439,7 @@ impl Buffer {
                 (self.base.wrapping_offset(-(offset as isize)), self.bytes / item.max(1), 0)
             }
         };
-        // The address is that of the items of the buffer. The input is the library's own or, by the
+        // SAFETY: the address is that of the items of the buffer. The input is the library's own or, by the
         // standard's rule, another part of the user's memory (MPI-5 section 12.3.4).
         unsafe { reducer.apply_packed(input, first + position, base, count) };
     }

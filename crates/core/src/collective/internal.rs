@@ -54,7 +54,7 @@ impl<T: OfBytes> Collected<T> {
         let datatype = datatype(element);
         let count = bytes as u64 / datatype.size().max(1) as u64;
         let array = |buffer: &Buffer| Side::Block(Array { base: buffer.start(), count, datatype });
-        // Both buffers are kept by the running operation until it is over.
+        // SAFETY: both buffers are kept by the running operation until it is over.
         let operation = unsafe { Operation::new(collective, array(&mine), array(&all)) };
         let operation = match collective {
             Collective::Allreduce => operation.reducing(maximum_on(datatype), true),

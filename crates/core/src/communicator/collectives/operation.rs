@@ -227,8 +227,8 @@ impl Owned {
         let datatypes: Box<[Datatype]> = send.into_iter().chain(of(&operation.recv)).collect();
         let kept = |place: usize| -> &'static Datatype {
             let datatype: *const Datatype = &raw const datatypes[place];
-            // The boxed slice neither moves nor changes while the value lives, and the value lends the
-            // operation only by reference.
+            // SAFETY: the boxed slice neither moves nor changes while the value lives, and the value lends
+            // the operation only by reference.
             unsafe { &*datatype }
         };
         let side = |side: &Side<'_>, first: usize| match side {
