@@ -135,7 +135,7 @@ def main():
     parser = argparse.ArgumentParser(description="mpi4py's test suite on Tutti")
     parser.add_argument("--ranks", default="1,2,4")
     parser.add_argument("--only", default="")
-    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--timeout", type=float, default=600)
     parser.add_argument("--hosts", type=int, default=0)
     parser.add_argument("--per-host", type=int, default=1)
     parser.add_argument("--front", choices=["mpich", "openmpi"])
