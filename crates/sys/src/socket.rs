@@ -82,21 +82,32 @@ pub fn swap(fd: i32, mine: &[u8]) -> io::Result<Vec<u8>> {
     Ok(theirs)
 }
 
-/// Sends pieces over a connection, as many as the system accepts now, and returns the number of bytes.
-/// Unlike std, it never raises SIGPIPE when the other end is closed. The signal would end the user's
-/// program; std raises it when it sends more than one piece.
+/// Sends pieces over a connection, as many as the system accepts now, and returns the number of bytes, which
+/// is 0 if the socket has no room. Unlike std, it never raises SIGPIPE when the other end is closed. The
+/// signal would end the user's program; std raises it when it sends more than one piece.
 ///
 /// # Errors
-/// The system's error; WouldBlock.
+/// The system's error.
+#[inline]
 pub fn send(stream: BorrowedFd<'_>, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     // SAFETY: an all-zero header is a valid value of that plain C structure.
     let mut header: libc::msghdr = unsafe { zeroed() };
     // An IoSlice is an iovec, as std guarantees; the system only reads it.
     header.msg_iov = pieces.as_ptr().cast_mut().cast();
     header.msg_iovlen = pieces.len().min(MOST_PIECES);
-    // SAFETY: the header points to pieces that live through the call.
-    let count = unsafe { libc::sendmsg(stream.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
-    usize::try_from(count).map_err(|_| io::Error::last_os_error())
+    loop {
+        // SAFETY: the header points to pieces that live through the call.
+        let count = unsafe { libc::sendmsg(stream.as_raw_fd(), &header, libc::MSG_NOSIGNAL) };
+        if let Ok(count) = usize::try_from(count) {
+            return Ok(count);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock => return Ok(0),
+            io::ErrorKind::Interrupted => {}
+            _ => return Err(error),
+        }
+    }
 }
 
 /// Returns the number of bytes that a call has moved; `None` if the call must be repeated later.

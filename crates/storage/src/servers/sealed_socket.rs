@@ -56,7 +56,7 @@ impl SealedSocket {
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(sealed) = &mut self.sealed else { return Ok(true) };
         let stream = &self.stream;
-        sealed.flush(|bytes| send(stream, &[IoSlice::new(bytes)]))
+        sealed.flush(|bytes| socket::send(stream.as_fd(), &[IoSlice::new(bytes)]))
     }
 
     /// Sends bytes from `pieces`, as many as the socket has room for, and returns their number, at least
@@ -67,8 +67,10 @@ impl SealedSocket {
     pub fn send(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let stream = &self.stream;
         let taken = match &mut self.sealed {
-            None => send(stream, pieces)?,
-            Some(sealed) => sealed.write(pieces, |bytes| send(stream, &[IoSlice::new(bytes)]))?,
+            None => socket::send(stream.as_fd(), pieces)?,
+            Some(sealed) => {
+                sealed.write(pieces, |bytes| socket::send(stream.as_fd(), &[IoSlice::new(bytes)]))?
+            }
         };
         if taken > 0 { Ok(taken) } else { Err(ErrorKind::WouldBlock.into()) }
     }
@@ -99,18 +101,6 @@ impl SealedSocket {
             if end {
                 return Ok(0);
             }
-        }
-    }
-}
-
-/// Sends plain bytes and returns the number that the socket accepted. A plain write to a killed server
-/// raises a signal that would end the program, so the signal is suppressed.
-fn send(stream: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        match socket::send(stream.as_fd(), pieces) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            other => return other,
         }
     }
 }

@@ -82,7 +82,7 @@ impl Wire {
         let _critical = Critical::enter();
         seal.follow_restart()?;
         let socket = &self.socket;
-        seal.both.flush(|bytes| send(socket, &[IoSlice::new(bytes)]))
+        seal.both.flush(|bytes| socket::send(socket.as_fd(), &[IoSlice::new(bytes)]))
     }
 
     /// Takes bytes from `pieces` in their order, as many as there is room for: how many. They are sent, or
@@ -93,7 +93,7 @@ impl Wire {
     #[inline]
     pub fn write(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match &mut self.seal {
-            None => send(&self.socket, pieces),
+            None => socket::send(self.socket.as_fd(), pieces),
             Some(seal) => seal.write(&self.socket, pieces),
         }
     }
@@ -135,7 +135,7 @@ impl Seal {
     fn write(&mut self, socket: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let _critical = Critical::enter();
         self.follow_restart()?;
-        self.both.write(pieces, |bytes| send(socket, &[IoSlice::new(bytes)]))
+        self.both.write(pieces, |bytes| socket::send(socket.as_fd(), &[IoSlice::new(bytes)]))
     }
 
     fn read(&mut self, socket: &TcpStream, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
@@ -157,18 +157,6 @@ impl Seal {
                 Some(count) if count > 0 => {}
                 end => return Ok(end),
             }
-        }
-    }
-}
-
-/// Bytes that the socket took.
-#[inline]
-fn send(socket: &TcpStream, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-    loop {
-        match socket::send(socket.as_fd(), pieces) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(0),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            other => return other,
         }
     }
 }
