@@ -33,6 +33,8 @@ pub mod renewal;
 use std::fmt;
 use std::io;
 
+use tutti_base::config::Protection;
+
 pub use incoming::Incoming;
 pub use keys::{End, Root, Salts, StreamKeys};
 pub use messages::{MESSAGE_OVERHEAD, Messages};
@@ -66,6 +68,15 @@ impl Cover {
     /// Returns the protection with this number on the wire; `None` for an invalid number.
     pub fn from_number(number: u8) -> Option<Cover> {
         [Cover::Authenticated, Cover::Encrypted].into_iter().find(|cover| *cover as u8 == number)
+    }
+
+    /// Returns the least protection of streams that a setting demands; `None` if they stay plain.
+    pub fn demanded_by(setting: Protection) -> Option<Cover> {
+        match setting {
+            Protection::Greeting => None,
+            Protection::Authenticate => Some(Cover::Authenticated),
+            Protection::Auto | Protection::Encrypt => Some(Cover::Encrypted),
+        }
     }
 }
 

@@ -11,7 +11,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("sys", &["base"]),
     ("data", &["base"]),
     // There is no dependency on sys: the caller provides randomness and I/O.
-    ("seal", &[]),
+    ("seal", &["base"]),
     ("topo", &["base", "sys"]),
     ("transport", &["base", "sys", "seal"]),
     ("coll", &["base", "data", "topo"]),

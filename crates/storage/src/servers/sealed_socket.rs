@@ -9,13 +9,9 @@ use tutti_base::config::Protection;
 use tutti_seal::{Cover, Sealed, StreamKeys};
 use tutti_sys::socket;
 
-/// Returns the minimum protection of connections between clients and servers for a setting.
+/// Returns the least protection of connections between clients and servers for a setting.
 pub fn cover(protection: Protection) -> Option<Cover> {
-    match protection {
-        Protection::Greeting => None,
-        Protection::Authenticate => Some(Cover::Authenticated),
-        Protection::Auto | Protection::Encrypt => Some(Cover::Encrypted),
-    }
+    Cover::demanded_by(protection)
 }
 
 /// Stream socket whose bytes are sealed after the greeting.

@@ -116,7 +116,7 @@ impl FabricLink {
                 let silence = Duration::from_millis(config.launch.silence_ms);
                 let sealing = Sealing {
                     root: kernel::root(&identity.secret.0),
-                    cover: stream_cover(config.network.protection),
+                    cover: Cover::demanded_by(config.network.protection),
                 };
                 let ports = config.network.port_range;
                 let carrier = Kernel::new(interface, ports, silence, identity.is_kept, sealing)?;
@@ -194,15 +194,6 @@ pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
     Some(Box::new(Casting::new(&settings, interface, identity.is_kept)))
 }
 
-/// Returns the cover of streams over sockets of the system.
-fn stream_cover(protection: Protection) -> Option<Cover> {
-    match protection {
-        Protection::Greeting => None,
-        Protection::Authenticate => Some(Cover::Authenticated),
-        Protection::Auto | Protection::Encrypt => Some(Cover::Encrypted),
-    }
-}
-
 /// Returns the number of the job in datagrams.
 fn job_number(identity: &Identity) -> u32 {
     (identity.job_id ^ identity.job_id >> 32) as u32
@@ -241,7 +232,7 @@ fn settings(
         rank: identity.rank,
         job: job_number(identity),
         secret: identity.secret.0,
-        hides: stream_cover(config.network.protection) == Some(Cover::Encrypted),
+        hides: Cover::demanded_by(config.network.protection) == Some(Cover::Encrypted),
         seed,
         datagram_bytes: DATAGRAM_BYTES,
         record_bytes: carrier::RECORD_BYTES,
