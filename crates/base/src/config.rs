@@ -26,7 +26,7 @@ mod waiting;
 use std::ffi::OsString;
 use std::fmt;
 
-use crate::BankSizes;
+use crate::{BankSizes, cost_model};
 
 pub use checkpoint::{Checkpoint, CheckpointPacking, CheckpointWriting, Checkpoints};
 pub use collectives::{Collectives, Multicast, Offload, Tune, TuneSearch};
@@ -131,7 +131,7 @@ impl Config {
         let absolute = |name| variable(name).filter(|path| path.starts_with('/'));
         let home = || absolute("HOME").map(|home| home + "/.cache");
         let cache = absolute("XDG_CACHE_HOME").or_else(home)?;
-        Some(format!("{cache}/tutti/MODEL-{machine_kind}"))
+        Some(format!("{cache}/tutti/{}", cost_model::file_name(machine_kind)))
     }
 
     /// Returns the number of lanes on a host with `ranks` ranks. Each lane has a ring for every pair of

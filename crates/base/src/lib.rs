@@ -8,6 +8,7 @@
 //! | [`ids`] | newtypes of MPI's numbers |
 //! | [`error`] | the error type |
 //! | [`config`] | the registry of settings; entry point: [`config::SETTINGS`] |
+//! | [`cost_model`] | names of files with the costs of a machine |
 //! | [`sync`] | facade for atomics, which loom replaces in model checks |
 //! | [`placement`], [`machines`] | the host of each rank, and the machine of each host |
 //! | [`mpi_libraries`] | MPI libraries by their file names |
@@ -19,6 +20,7 @@
 
 mod bank_sizes;
 pub mod config;
+pub mod cost_model;
 pub mod error;
 pub mod ids;
 pub mod machines;

@@ -19,6 +19,7 @@
 use std::fmt::{self, Write as _};
 
 use tutti_base::config::Config;
+use tutti_base::cost_model;
 
 use crate::shape::Collective;
 
@@ -246,20 +247,12 @@ impl Model {
     pub fn parse(text: &str) -> Result<Model, String> {
         let mut model = Model::default();
         for (number, line) in (1..).zip(text.lines()) {
-            let line = line.split('#').next().unwrap_or("").trim();
-            // Lines that tuning has learned in running programs ([`crate::tune::learned`]) contain no costs.
-            if !line.is_empty() && line.split(' ').next() != Some(LEARNED) {
+            let line = cost_model::content(line);
+            if !line.is_empty() {
                 model.read(line).map_err(|reason| format!("line {number}: {reason}"))?;
             }
         }
         Ok(model)
-    }
-
-    /// Returns true if a text contains costs, beside comments and results of tuning at run time.
-    pub fn has_costs(text: &str) -> bool {
-        let content = |line: &str| line.split('#').next().unwrap_or("").trim().to_string();
-        let is_cost = |line: String| !line.is_empty() && line.split(' ').next() != Some(LEARNED);
-        text.lines().map(content).any(is_cost)
     }
 
     fn read(&mut self, line: &str) -> Result<(), String> {
@@ -373,9 +366,6 @@ impl Correction {
         })
     }
 }
-
-/// First word of lines that tuning at run time has written.
-pub const LEARNED: &str = "learned";
 
 /// Separator between an algorithm and the bytes of its segments, in the syntax of `TUTTI_ALGORITHM`.
 const SEGMENT: &str = ":segment=";

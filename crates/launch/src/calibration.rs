@@ -22,6 +22,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use tutti_base::config::{Config, Tune};
+use tutti_base::cost_model;
 use tutti_sys::machine_kind::machine_kind;
 use tutti_sys::{files, job};
 
@@ -35,8 +36,6 @@ const CALIBRATION: Duration = Duration::from_millis(500);
 const LOOK: Duration = Duration::from_millis(2);
 /// Time after an attempt in which no other one is made.
 const PAUSE: Duration = Duration::from_secs(600);
-/// First word of lines that tuning has written (`tutti_coll::model::LEARNED`). They are not costs.
-const LEARNED: &str = "learned";
 
 /// Returns the cost model of this machine as text; empty if there is none. If algorithms are tuned, the names
 /// of the programs come first. `own_directory` is the folder of mpirun.
@@ -70,10 +69,10 @@ fn costs(config: &Config, request: &Request, own_directory: Option<&Path>) -> Ve
         return Vec::new();
     };
     let text = files::read(&kept, MODEL_BYTES).unwrap_or_default();
-    if has_costs(&text) {
+    if cost_model::has_costs(&String::from_utf8_lossy(&text)) {
         return text;
     }
-    let shipped = own_directory.map(|bin| bin.join("../share/tutti").join(format!("MODEL-{kind}")));
+    let shipped = own_directory.map(|bin| cost_model::shipped_path(&bin.join(".."), &kind));
     if let Some(shipped) = shipped.and_then(|path| files::read(&path, MODEL_BYTES).ok()) {
         return [shipped, text].concat();
     }
@@ -85,12 +84,6 @@ fn costs(config: &Config, request: &Request, own_directory: Option<&Path>) -> Ve
         }
         _ => text,
     }
-}
-
-/// Returns true if a text has more than tuning results.
-fn has_costs(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    text.lines().any(|line| !line.is_empty() && line.split(' ').next() != Some(LEARNED))
 }
 
 /// Returns true if this job may measure: no other job has done so lately, and the directory is writable. The
@@ -140,17 +133,6 @@ fn program_names(request: &Request) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn check(text: &str, expected: bool) {
-        assert_eq!(has_costs(text.as_bytes()), expected, "{text}");
-    }
-
-    #[test]
-    fn what_tuning_has_learned_is_no_cost() {
-        check("", false);
-        check("learned a b c\n\nlearned d e f\n", false);
-        check("learned a b c\nline.1 4e-8\n", true);
-    }
 
     #[test]
     fn attempts_have_a_pause_between_them() {

@@ -8,9 +8,10 @@
 
 use std::collections::HashMap;
 
+use tutti_base::cost_model::LEARNED;
+
 use super::CallForm;
 use super::cycle::Place;
-use crate::model::LEARNED;
 use crate::shape::Collective;
 use crate::simulate::Layout;
 

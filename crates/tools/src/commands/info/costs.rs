@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use tutti_base::config::Config;
+use tutti_base::cost_model;
 use tutti_sys::files;
 use tutti_sys::machine_kind::machine_kind;
 
@@ -12,8 +13,7 @@ use crate::measure::library::home;
 
 /// Returns one line about the costs that a job started here uses.
 pub fn in_force(config: &Config) -> String {
-    let shipped =
-        || home().ok().map(|home| home.join("share/tutti").join(format!("MODEL-{}", machine_kind())));
+    let shipped = || home().ok().map(|home| cost_model::shipped_path(&home, &machine_kind()));
     let candidates = default_path(config).into_iter().chain(shipped());
     let found = candidates.into_iter().find_map(|path: PathBuf| {
         let text = files::read_text(&path, MODEL_BYTES).ok()?;
@@ -37,7 +37,7 @@ fn age(path: &Path) -> Option<Duration> {
 fn describe(text: &str, path: &Path, age: Option<Duration>) -> Option<String> {
     let place = match text.lines().find_map(|line| line.strip_prefix(MEASURED)) {
         Some(place) => format!("measured on {place}"),
-        None if tutti_coll::Model::has_costs(text) => "of unknown origin".to_string(),
+        None if cost_model::has_costs(text) => "of unknown origin".to_string(),
         None => return None,
     };
     let age = age.map_or(String::new(), |age| format!(", {}", ago(age)));
