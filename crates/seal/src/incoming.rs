@@ -73,7 +73,7 @@ impl Incoming {
             false => LEAST_ROOM,
         };
         let wanted = wanted.max(whole);
-        if self.room.len() - self.start < wanted.max(whole) || self.end == self.room.len() {
+        if self.room.len() - self.start < wanted || self.end == self.room.len() {
             self.room.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }
