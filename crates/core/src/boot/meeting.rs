@@ -19,7 +19,11 @@ use tutti_sys::event::{Interest, Poller};
 use tutti_sys::local_socket::{Carries, Connection, DESCRIPTORS, Foreign, Listener};
 
 /// First bytes of a greeting, which contain the version of the protocol.
-const MAGIC: [u8; 8] = *b"tutti\0\0\x02";
+const MAGIC: [u8; 8] = *b"tutti\0\0\x03";
+/// First bytes of a refusal: no number of descriptors that an answer can have.
+const REFUSAL: [u8; 4] = [0; 4];
+/// Size of a refusal in bytes.
+const REFUSAL_BYTES: usize = 12;
 /// Maximum size of a greeting in bytes: a machine has at most 65536 processors.
 const GREETING_BYTES: usize = 16 << 10;
 /// Shortest and longest pause between attempts to connect while no rank listens yet.
@@ -59,6 +63,15 @@ pub struct Gift {
     pub bells: Vec<OwnedFd>,
 }
 
+/// Answer of the first rank when other ranks are missing: [`REFUSAL`] and two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Refusal {
+    /// Number of ranks that did not connect in time; 0 if a rank has ended.
+    missing: u32,
+    /// First of the missing ranks, or the rank that has ended.
+    rank: u32,
+}
+
 /// Reason why the ranks did not find each other.
 #[derive(Debug)]
 pub enum MeetingError {
@@ -66,8 +79,8 @@ pub enum MeetingError {
     Taken,
     /// The other side is a process of the user with this number.
     Foreign(u32),
-    /// Ranks that did not connect in time.
-    Missing(Vec<u32>),
+    /// Number of the ranks that did not connect in time, and the first of them.
+    Missing { count: u32, first: u32 },
     /// The first rank did not listen in time.
     NoHost,
     /// A rank ended meanwhile; `None` stands for the first one.
@@ -102,11 +115,10 @@ impl fmt::Display for MeetingError {
             MeetingError::Foreign(user) => {
                 write!(f, "a process of user {user} has taken the name of this job")
             }
-            MeetingError::Missing(ranks) => write!(
+            MeetingError::Missing { count, first } => write!(
                 f,
-                "{} of the ranks of this host did not call MPI_Init in time (TUTTI_START_MS), first rank {}",
-                ranks.len(),
-                ranks.first().unwrap_or(&0)
+                "{count} of the ranks of this host did not call MPI_Init in time (TUTTI_START_MS), \
+                 first rank {first}"
             ),
             MeetingError::NoHost => {
                 f.write_str("the first rank of this host did not call MPI_Init in time (TUTTI_START_MS)")
@@ -130,6 +142,9 @@ pub fn name(job: &str, host: u32) -> Vec<u8> {
 
 /// Waits for the `expected` ranks in any order, and returns them in the given order.
 ///
+/// If ranks are missing or have ended, the ranks that have connected are told so: whichever rank reports the
+/// error first, the report names the cause.
+///
 /// # Errors
 /// Returns the ranks that are missing, or another error.
 pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Vec<Guest>> {
@@ -142,26 +157,9 @@ pub fn await_guests(name: &[u8], expected: &[u32], limit: Duration) -> Result<Ve
         next_token: 0,
     };
     host.poller.add(host.listener.as_fd(), TOKEN_LISTENER, Interest::Read)?;
-    let start = Instant::now();
-    let (mut events, mut is_apart) = (Vec::new(), false);
-    while host.guests.len() < expected.len() {
-        let left = limit.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            let missing = expected.iter().copied().filter(|rank| !host.guests.contains_key(rank));
-            return Err(MeetingError::Missing(missing.collect()));
-        }
-        let next = if is_apart { left } else { left.min(APART.saturating_sub(start.elapsed())) };
-        host.poller.wait(Some(next), &mut events)?;
-        if !is_apart && start.elapsed() >= APART {
-            is_apart = true;
-            host.listen_apart(name)?;
-        }
-        for event in events.drain(..) {
-            match event.token {
-                TOKEN_LISTENER | TOKEN_APART => host.let_in()?,
-                token => host.hear(token, expected)?,
-            }
-        }
+    if let Err(error) = host.await_all(name, expected, limit) {
+        host.refuse(&error);
+        return Err(error);
     }
     Ok(expected.iter().filter_map(|rank| host.guests.remove(rank)).collect())
 }
@@ -181,6 +179,46 @@ struct Host {
 }
 
 impl Host {
+    /// Accepts connections until all expected ranks have sent a greeting.
+    fn await_all(&mut self, name: &[u8], expected: &[u32], limit: Duration) -> Result<()> {
+        let start = Instant::now();
+        let (mut events, mut is_apart) = (Vec::new(), false);
+        while self.guests.len() < expected.len() {
+            let left = limit.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Err(self.missing(expected));
+            }
+            let next = if is_apart { left } else { left.min(APART.saturating_sub(start.elapsed())) };
+            self.poller.wait(Some(next), &mut events)?;
+            if !is_apart && start.elapsed() >= APART {
+                is_apart = true;
+                self.listen_apart(name)?;
+            }
+            for event in events.drain(..) {
+                match event.token {
+                    TOKEN_LISTENER | TOKEN_APART => self.let_in()?,
+                    token => self.hear(token, expected)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the error that names the expected ranks that have not sent a greeting.
+    fn missing(&self, expected: &[u32]) -> MeetingError {
+        let missing: Vec<_> = expected.iter().filter(|rank| !self.guests.contains_key(rank)).collect();
+        MeetingError::Missing { count: missing.len() as u32, first: missing.first().map_or(0, |&&rank| rank) }
+    }
+
+    /// Sends the reason of a failure to all ranks that have connected. A rank that cannot be reached has
+    /// ended, or notices the end of the connection.
+    fn refuse(&self, reason: &MeetingError) {
+        let Some(refusal) = Refusal::of_error(reason) else { return };
+        for guest in self.guests.values() {
+            let _ = guest.connection.send(&refusal.encode(), &[]);
+        }
+    }
+
     /// Starts to listen under an abstract name too. If the name is taken, or this rank does so already,
     /// nothing changes.
     fn listen_apart(&mut self, name: &[u8]) -> Result<()> {
@@ -273,11 +311,14 @@ pub fn visit(name: &[u8], greeting: &Greeting, limit: Duration) -> Result<Gift> 
     let limit = limit * 2;
     let mut all = Vec::new();
     loop {
-        let mut count = [0; 4];
-        let (bytes, some) = connection.receive_within(&mut count, limit)?;
-        if bytes != count.len() || some.is_empty() {
-            return Err(MeetingError::Strange);
+        let mut answer = [0; REFUSAL_BYTES];
+        let (bytes, some) = connection.receive_within(&mut answer, limit)?;
+        if bytes == REFUSAL_BYTES {
+            return Err(Refusal::decode(&answer).map_or(MeetingError::Strange, MeetingError::from));
         }
+        let Some(count) = answer[..bytes].try_into().ok().filter(|_| !some.is_empty()) else {
+            return Err(MeetingError::Strange);
+        };
         all.extend(some);
         if all.len() >= u32::from_le_bytes(count) as usize {
             let bells = all.split_off(1);
@@ -307,6 +348,38 @@ fn connect(name: &[u8], limit: Duration) -> Result<Connection> {
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(PAUSES[1]);
+    }
+}
+
+impl Refusal {
+    /// Returns the refusal that tells a reason; `None` if the reason concerns no rank.
+    fn of_error(reason: &MeetingError) -> Option<Refusal> {
+        match reason {
+            MeetingError::Missing { count, first } => Some(Refusal { missing: *count, rank: *first }),
+            MeetingError::Ended(Some(rank)) => Some(Refusal { missing: 0, rank: *rank }),
+            _ => None,
+        }
+    }
+
+    /// Encodes the refusal as an answer without descriptors.
+    fn encode(self) -> Vec<u8> {
+        [&REFUSAL[..], &self.missing.to_le_bytes(), &self.rank.to_le_bytes()].concat()
+    }
+
+    /// Decodes a refusal; `None` if the bytes are none.
+    fn decode(bytes: &[u8]) -> Option<Refusal> {
+        let (missing, rest) = bytes.strip_prefix(&REFUSAL)?.split_first_chunk()?;
+        let rank = rest.try_into().ok()?;
+        Some(Refusal { missing: u32::from_le_bytes(*missing), rank: u32::from_le_bytes(rank) })
+    }
+}
+
+impl From<Refusal> for MeetingError {
+    fn from(refusal: Refusal) -> MeetingError {
+        match refusal {
+            Refusal { missing: 0, rank } => MeetingError::Ended(Some(rank)),
+            Refusal { missing, rank } => MeetingError::Missing { count: missing, first: rank },
+        }
     }
 }
 
@@ -397,6 +470,21 @@ mod tests {
         let error = await_guests(&name, &[1, 2], short).unwrap_err();
         assert!(error.to_string().contains("first rank 1"), "{error}");
         assert!(matches!(visit(&name, &greeting(1), short), Err(MeetingError::NoHost)));
+    }
+
+    #[test]
+    fn all_ranks_are_told_who_did_not_come() {
+        let name = test_name("told");
+        std::thread::scope(|scope| {
+            let guest = scope.spawn(|| visit(&name, &greeting(1), LIMIT));
+            await_guests(&name, &[1, 2], Duration::from_millis(500)).unwrap_err();
+            let error = guest.join().unwrap().unwrap_err();
+            assert!(matches!(error, MeetingError::Missing { count: 1, first: 2 }), "{error}");
+        });
+        let ended = MeetingError::Ended(Some(7));
+        let told = MeetingError::from(Refusal::of_error(&ended).unwrap());
+        assert!(matches!(told, MeetingError::Ended(Some(7))), "{told}");
+        assert_eq!(Refusal::of_error(&MeetingError::NoHost), None);
     }
 
     #[test]
