@@ -79,8 +79,13 @@ pub enum MeetingError {
     Taken,
     /// The other side is a process of the user with this number.
     Foreign(u32),
-    /// Number of the ranks that did not connect in time, and the first of them.
-    Missing { count: u32, first: u32 },
+    /// Ranks did not connect in time.
+    Missing {
+        /// Number of missing ranks.
+        count: u32,
+        /// First of them in the world.
+        first: u32,
+    },
     /// The first rank did not listen in time.
     NoHost,
     /// A rank ended meanwhile; `None` stands for the first one.
