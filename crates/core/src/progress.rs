@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tutti_base::config::MAX_LANES;
 use tutti_base::{ErrorClass, WorldRank};
-use tutti_sys::clock;
 use tutti_sys::job::Sleeper;
+use tutti_sys::{clock, event};
 use tutti_transport::waiting::{Contention, Turn};
 use tutti_transport::{Peer, Watch};
 
@@ -281,6 +281,9 @@ pub fn wait_for(
                 last_look(&held, messenger, watch.as_ref(), heard, &mut done)
             })
         });
+        if let Some(ready) = watch.as_ref().filter(|_| lane.is_first()).and_then(Watch::take_ready) {
+            messenger.messages.borrow_mut(held).link.slept(&ready);
+        }
         separation::after(paused, &mut parting, held, (&messenger.separation, ranks));
     }
     if last_looks >= SAYS_AT {
@@ -394,7 +397,9 @@ fn sleepers(messenger: &Messenger, lane: Lane) -> ([Sleeper<'_>; MAX_LANES as us
 fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, links: &mut AllLinks) -> bool {
     let Some(watch) = watch else {
         // A process that cannot watch the network sleeps for short times only ([`wait_until`]).
-        return links.bridges().is_empty() || links.before_sleep(&mut Vec::new()).0;
+        let mut descriptors = Vec::new();
+        return links.bridges().is_empty()
+            || links.before_sleep(&mut descriptors).0 && !event::is_any_readable(&descriptors);
     };
     let mut quiet = false;
     watch.set(|descriptors| {

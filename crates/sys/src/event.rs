@@ -341,23 +341,33 @@ pub fn wait_writable(descriptors: &[RawFd], timeout: Duration) {
 }
 
 /// Waits until one of `readable` can be read, one of `writable` can be written, or the timeout expires.
-pub fn wait_ready(readable: &[RawFd], writable: &[RawFd], timeout: Duration) {
+/// Returns the descriptors that are ready or broken.
+pub fn wait_ready(readable: &[RawFd], writable: &[RawFd], timeout: Duration) -> Vec<RawFd> {
     let watch = |events| move |&fd: &RawFd| libc::pollfd { fd, events, revents: 0 };
     let readable = readable.iter().map(watch(libc::POLLIN));
-    wait_until(readable.chain(writable.iter().map(watch(libc::POLLOUT))).collect(), timeout);
+    wait_until(readable.chain(writable.iter().map(watch(libc::POLLOUT))).collect(), timeout)
+}
+
+/// Returns true if one of the descriptors can be read without waiting. One system call.
+pub fn is_any_readable(descriptors: &[RawFd]) -> bool {
+    !descriptors.is_empty() && !wait_ready(descriptors, &[], Duration::ZERO).is_empty()
 }
 
 fn wait_for(descriptors: &[RawFd], events: libc::c_short, timeout: Duration) {
     wait_until(descriptors.iter().map(|&fd| libc::pollfd { fd, events, revents: 0 }).collect(), timeout);
 }
 
-fn wait_until(mut watched: Vec<libc::pollfd>, timeout: Duration) {
+fn wait_until(mut watched: Vec<libc::pollfd>, timeout: Duration) -> Vec<RawFd> {
     let limit = libc::timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as libc::time_t,
         tv_nsec: timeout.subsec_nanos() as libc::c_long,
     };
     // SAFETY: the array has as many entries as stated; the kernel writes only into it.
-    unsafe { libc::ppoll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, &limit, std::ptr::null()) };
+    let count =
+        unsafe { libc::ppoll(watched.as_mut_ptr(), watched.len() as libc::nfds_t, &limit, std::ptr::null()) };
+    // After an interruption by a signal, the array says nothing.
+    let ready = watched.iter().filter(|entry| count > 0 && entry.revents != 0);
+    ready.map(|entry| entry.fd).collect()
 }
 
 /// Returns true if a read of the descriptor would not wait.

@@ -23,6 +23,17 @@ use tutti_sys::job::Doorbell;
 
 const SLEEPERS: u32 = Doorbell::SLEEPERS;
 const ONE_ROUND: u32 = 0x100;
+/// Mark of a sleeper that waits for descriptors, beside the round of its announcement.
+const POLLS: u32 = 1;
+
+/// How the sleepers of a bell are woken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wakes {
+    /// Some wait on the futex.
+    pub futex: bool,
+    /// One waits for descriptors.
+    pub descriptor: bool,
+}
 
 /// The words of one doorbell.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +42,7 @@ pub struct Bell<'a> {
     pub sleeping: &'a AtomicU32,
     /// Futex word on which sleepers wait.
     pub futex: &'a AtomicU32,
-    /// Nonzero if a sleeper waits for descriptors instead.
+    /// Nonzero if a sleeper waits for descriptors instead: the round of its announcement, and a one.
     pub polled: &'a AtomicU32,
 }
 
@@ -75,7 +86,8 @@ impl Bell<'_> {
     /// it must not.
     #[must_use]
     pub fn polls(&self, announced: &Announced<'_>) -> bool {
-        if self.polled.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        let mark = announced.round | POLLS;
+        if self.polled.compare_exchange(0, mark, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         fence(Ordering::SeqCst);
@@ -91,10 +103,9 @@ impl Bell<'_> {
         self.polled.store(0, Ordering::Release);
     }
 
-    /// Wakes whoever sleeps, by `wake`, which is told whether one of them waits for descriptors. Call after
-    /// publishing what they wait for. One load if nobody sleeps.
+    /// Wakes whoever sleeps, by `wake`. Call after publishing what they wait for. One load if nobody sleeps.
     #[inline]
-    pub fn ring(&self, wake: impl FnOnce(&AtomicU32, bool)) {
+    pub fn ring(&self, wake: impl FnOnce(&AtomicU32, Wakes)) {
         // The compiler must not do what the processor is allowed to: move the load before the stores.
         #[cfg(not(loom))]
         std::sync::atomic::compiler_fence(Ordering::SeqCst);
@@ -105,7 +116,7 @@ impl Bell<'_> {
 
     #[cold]
     #[inline(never)]
-    fn ring_now(&self, wake: impl FnOnce(&AtomicU32, bool)) {
+    fn ring_now(&self, wake: impl FnOnce(&AtomicU32, Wakes)) {
         let mut now = self.sleeping.load(Ordering::Relaxed);
         while now & SLEEPERS != 0 {
             let next = (now & !SLEEPERS).wrapping_add(ONE_ROUND);
@@ -113,7 +124,11 @@ impl Bell<'_> {
                 Ok(_) => {
                     self.futex.fetch_add(1, Ordering::Release);
                     fence(Ordering::SeqCst);
-                    return wake(self.futex, self.polled.load(Ordering::Relaxed) != 0);
+                    let polled = self.polled.load(Ordering::Relaxed);
+                    // The one sleeper of this round is the one that polls. If it only begins to, it sees the
+                    // changed futex and does not sleep.
+                    let is_alone = now & SLEEPERS == 1 && polled == now & !SLEEPERS | POLLS;
+                    return wake(self.futex, Wakes { futex: !is_alone, descriptor: polled != 0 });
                 }
                 Err(other) => now = other,
             }

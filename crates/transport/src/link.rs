@@ -130,7 +130,8 @@ pub trait Link {
     }
 
     /// Returns true if a poll would find something other than records that were [`Verdict::Left`]: those wait
-    /// for an act of their owner, not for the link.
+    /// for an act of their owner, not for the link. Descriptors that a sleeper watches
+    /// ([`crate::FarLink::before_sleep`]) are not asked: they end its sleep at once.
     fn pending(&self) -> bool;
 
     /// Returns true if a poll would do nothing. False where a look at memory cannot tell.

@@ -25,6 +25,9 @@ pub trait FarLink: Link {
     /// something to do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>);
 
+    /// Notes which of the descriptors were ready when the sleep ended. The next poll need not ask the others.
+    fn slept(&mut self, _ready: &[RawFd]) {}
+
     /// Returns true if all that was sent has reached its peers, or will without this process. Asked again and
     /// again before the process leaves.
     fn is_flushed(&mut self) -> bool;
@@ -83,6 +86,13 @@ impl<F: FarLink> Links<F> {
         let (all_rest, first) = self.bridges.before_sleep(descriptors);
         let due = self.casting.as_ref().and_then(|casting| casting.before_sleep(descriptors));
         (rests && all_rest, until.into_iter().chain(first).chain(due).min())
+    }
+
+    /// Notes which of the descriptors were ready when the sleep ended: see [`FarLink::slept`].
+    pub fn slept(&mut self, ready: &[RawFd]) {
+        if let Some(far) = self.far() {
+            far.slept(ready);
+        }
     }
 
     /// Returns true if multicast usually waits long for room: see [`Casting::waits_long`].
@@ -271,10 +281,7 @@ impl<F: FarLink> Link for Links<F> {
     #[inline]
     fn pending(&self) -> bool {
         let crossed = !self.bridges.is_empty() && self.bridges.pending();
-        crossed
-            || self.near.pending()
-            || self.far.as_ref().is_some_and(|far| far.pending())
-            || self.casting.as_ref().is_some_and(|casting| casting.pending())
+        crossed || self.near.pending() || self.far.as_ref().is_some_and(|far| far.pending())
     }
 
     fn multicast(

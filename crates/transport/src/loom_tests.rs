@@ -40,7 +40,10 @@ pub(crate) struct Words {
     struck: AtomicU32,
     parked: AtomicU32,
     queue: Mutex<()>,
+    /// Notified for those who sleep on the futex.
     woken: Condvar,
+    /// Notified for those who sleep on the descriptor.
+    readable: Condvar,
 }
 
 impl Words {
@@ -54,7 +57,7 @@ impl Words {
         if !pending() && self.bell().polls(&announced) {
             let mut queue = self.queue.lock().expect("no thread panics");
             if self.struck.load(Ordering::Acquire) == 0 {
-                queue = self.woken.wait(queue).expect("no thread panics");
+                queue = self.readable.wait(queue).expect("no thread panics");
             }
             drop(queue);
             self.bell().polls_no_more();
@@ -81,12 +84,16 @@ impl Words {
     }
 
     pub(crate) fn ring(&self) {
-        self.bell().ring(|_, polled| {
-            if polled {
+        self.bell().ring(|_, wakes| {
+            if wakes.descriptor {
                 self.struck.store(1, Ordering::Release);
+                drop(self.queue.lock().expect("no thread panics"));
+                self.readable.notify_all();
             }
-            drop(self.queue.lock().expect("no thread panics"));
-            self.woken.notify_all();
+            if wakes.futex {
+                drop(self.queue.lock().expect("no thread panics"));
+                self.woken.notify_all();
+            }
         });
     }
 
@@ -250,6 +257,33 @@ fn loom_a_ring_wakes_who_polls() {
         fence(Ordering::SeqCst);
         words.0.ring();
         thread.join().expect("a sleeper does not panic");
+        assert_eq!((words.0.sleepers(), words.0.polled.load(Ordering::SeqCst)), (0, 0));
+    });
+}
+
+/// A ring wakes a thread on the descriptor and another on the futex.
+#[test]
+fn loom_a_ring_wakes_who_polls_and_who_does_not() {
+    model(|| {
+        let words = Arc::new((Words::default(), AtomicU32::new(0)));
+        let sleepers = [true, false].map(|polls| {
+            let words = words.clone();
+            thread::spawn(move || {
+                let pending = || words.1.load(Ordering::Acquire) != 0;
+                if polls {
+                    words.0.park_polling(pending);
+                } else {
+                    words.0.park(pending);
+                }
+                assert_eq!(words.1.load(Ordering::Acquire), 1);
+            })
+        });
+        words.1.store(1, Ordering::Release);
+        fence(Ordering::SeqCst);
+        words.0.ring();
+        for sleeper in sleepers {
+            sleeper.join().expect("a sleeper does not panic");
+        }
         assert_eq!((words.0.sleepers(), words.0.polled.load(Ordering::SeqCst)), (0, 0));
     });
 }

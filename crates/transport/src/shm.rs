@@ -386,9 +386,11 @@ impl Link for ShmLink {
 /// that they wait for.
 #[inline]
 pub fn ring_doorbell(job: &Job, rank: u32, lane: u32) {
-    bell(job.block(rank).doorbell_of(lane)).ring(|word, polled| {
-        futex::wake_all(word);
-        if polled
+    bell(job.block(rank).doorbell_of(lane)).ring(|word, wakes| {
+        if wakes.futex {
+            futex::wake_all(word);
+        }
+        if wakes.descriptor
             && let Some(bell) = job.bell(rank)
             && !event::strike(bell)
         {

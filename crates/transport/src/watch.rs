@@ -16,12 +16,21 @@ pub struct Watch<'a> {
     /// One that is watched until it can be written.
     room: Cell<Option<RawFd>>,
     until: Cell<Option<Instant>>,
+    /// Descriptors that were ready at the end of the last sleep; `None` if there was none since
+    /// [`Watch::set`].
+    ready: RefCell<Option<Vec<RawFd>>>,
 }
 
 impl<'a> Watch<'a> {
     /// Starts a watch for the rank of this doorbell.
     pub fn new(bell: BorrowedFd<'a>) -> Watch<'a> {
-        Watch { bell, descriptors: RefCell::default(), room: Cell::new(None), until: Cell::new(None) }
+        Watch {
+            bell,
+            descriptors: RefCell::default(),
+            room: Cell::new(None),
+            until: Cell::new(None),
+            ready: RefCell::new(None),
+        }
     }
 
     /// Writes down what the next sleep watches: `list` adds descriptors, which stay open until the sleep is
@@ -30,6 +39,7 @@ impl<'a> Watch<'a> {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.clear();
         self.room.set(None);
+        self.ready.replace(None);
         self.until.set(list(&mut descriptors));
     }
 
@@ -43,16 +53,23 @@ impl<'a> Watch<'a> {
         !self.descriptors.borrow().is_empty() || self.until.get().is_some()
     }
 
+    /// Returns the descriptors that were ready at the end of the sleep that was prepared last; `None` if
+    /// there was no such sleep.
+    pub fn take_ready(&self) -> Option<Vec<RawFd>> {
+        self.ready.take()
+    }
+
     /// Sleeps for at most `timeout`.
     pub fn sleep(&self, timeout: Duration) {
         let mut descriptors = self.descriptors.borrow_mut();
         descriptors.push(self.bell.as_raw_fd());
         let left = self.until.get().map(|until| until.saturating_duration_since(Instant::now()));
         let timeout = left.map_or(timeout, |left| left.min(timeout));
-        event::wait_ready(&descriptors, self.room.get().as_slice(), timeout);
-        if !event::damp(self.bell) {
+        let ready = event::wait_ready(&descriptors, self.room.get().as_slice(), timeout);
+        if ready.contains(&self.bell.as_raw_fd()) && !event::damp(self.bell) {
             bell_is_lost();
         }
+        self.ready.replace(Some(ready));
     }
 }
 

@@ -524,6 +524,11 @@ impl Adaptive {
         self.polling.due(self.busy.is_empty() && self.names.any())
     }
 
+    /// Notes that no datagram had arrived a moment ago.
+    pub fn no_datagram(&mut self) {
+        self.polling.none_now();
+    }
+
     /// Returns the counts so far.
     pub fn counters(&self) -> ConnectionCounters {
         let memory = self.common.pool.memory()

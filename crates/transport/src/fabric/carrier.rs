@@ -183,7 +183,8 @@ pub trait Carrier {
     /// Returns the next event that [`Carrier::control`] and polls have found.
     fn event(&mut self) -> Option<Event>;
 
-    /// Returns true if a poll would find something that was not left before. May call the system.
+    /// Returns true if a poll would find something that was not left before. The descriptors of
+    /// [`Carrier::before_sleep`] are not asked.
     fn pending(&self) -> bool;
 
     /// Returns true if all sends have left this process and every disconnected connection is closed.
@@ -191,6 +192,12 @@ pub trait Carrier {
 
     /// Adds the descriptors to sleep on; false if there is something to do first.
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool;
+
+    /// Returns true if [`Carrier::control`] may have something to do after a sleep at whose end the
+    /// descriptors `ready` were ready.
+    fn is_ready(&self, _ready: &[RawFd]) -> bool {
+        true
+    }
 
     /// Returns the time after which [`Carrier::control`] has to be called at the latest, if at all.
     fn rest(&self) -> Option<Duration> {

@@ -15,10 +15,9 @@
 #![allow(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
-use tutti_sys::event;
 use tutti_sys::fabric::{
     Completion, CompletionQueue, ConnectionChange, Domain, Endpoint, Error, EventQueue, Fabric, Info,
     OperationContext, PassiveEndpoint, PeerAddress, Receiver, Result, SharedReceive, Wakeup,
@@ -658,16 +657,10 @@ impl Carrier for Connected {
     }
 
     fn pending(&self) -> bool {
-        let quiet = |fd: Option<RawFd>| {
-            // SAFETY: the descriptor of a queue that is open.
-            fd.is_none_or(|fd| !event::is_readable(unsafe { BorrowedFd::borrow_raw(fd) }))
-        };
         !self.events.is_empty()
             || self.remote.as_ref().is_some_and(|remote| remote.has_news())
             || !self.completions.may_wait().unwrap_or(false)
             || !self.connection_events.may_wait().unwrap_or(false)
-            || !quiet(self.completions.descriptor())
-            || !quiet(self.connection_events.descriptor())
     }
 
     fn is_flushed(&self) -> bool {

@@ -84,11 +84,6 @@ impl Datagrams {
         error.kind() != ErrorKind::WouldBlock
     }
 
-    /// Returns true if something has arrived.
-    pub fn pending(&self) -> bool {
-        event::is_readable(self.socket.as_fd())
-    }
-
     /// Returns the descriptor that a sleeper watches.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_raw_fd()

@@ -80,11 +80,31 @@ pub struct Driver<C> {
     lookups: usize,
     traffic: Traffic,
     start: Instant,
-    /// Everything is looked at in the next poll.
-    thorough: bool,
+    /// What the next poll looks at in any case.
+    due: Due,
     /// Looks around until the carrier is asked for requests.
     until_control: u32,
     leaving: bool,
+}
+
+/// Parts of the driver that a poll looks at, each of which costs a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Due {
+    directory: bool,
+    datagrams: bool,
+    /// [`Carrier::control`].
+    control: bool,
+    /// True if the carrier's descriptor was ready at the end of a sleep, which frames explain too.
+    is_hint: bool,
+}
+
+impl Due {
+    const ALL: Due = Due { directory: true, datagrams: true, control: true, is_hint: false };
+    const NOTHING: Due = Due { directory: false, datagrams: false, control: false, is_hint: false };
+
+    fn is_any(self) -> bool {
+        self.directory || self.datagrams || self.control
+    }
 }
 
 /// Hands the records of connections to the owner of the link.
@@ -175,7 +195,7 @@ impl<C: Carrier> Driver<C> {
             lookups: 0,
             traffic: Traffic::default(),
             start: Instant::now(),
-            thorough: true,
+            due: Due::ALL,
             until_control: 0,
             leaving: false,
         };
@@ -212,7 +232,7 @@ impl<C: Carrier> Driver<C> {
             self.directory.request(peer.0);
             self.lookups += 1;
         }
-        self.thorough = true;
+        self.due = Due::ALL;
     }
 
     fn transmit(&mut self, now: Duration) {
@@ -462,7 +482,7 @@ impl<C: Carrier> Driver<C> {
     }
 
     /// Polls everything but the records of connections: datagrams, requests, answers, timers.
-    fn look_around(&mut self, sink: &mut impl Sink) -> bool {
+    fn look_around(&mut self, with_datagrams: bool, sink: &mut impl Sink) -> bool {
         let mut taken = false;
         let mut counted = |from: Peer, header: Header, payload: &[u8]| {
             let verdict = sink.arrived(from, header, payload);
@@ -473,19 +493,22 @@ impl<C: Carrier> Driver<C> {
             self.learn();
         }
         let now = self.now();
-        if self.thorough || now >= self.listens_at {
+        let asked = std::mem::replace(&mut self.due, Due::NOTHING);
+        if asked.directory || now >= self.listens_at {
             self.listens_at = now + LISTEN;
             while let Some(rank) = self.directory.called() {
                 self.machine.called(now, Peer(rank));
             }
         }
         let (machine, start) = (&mut self.machine, self.start);
-        self.datagrams.receive(|bytes| machine.datagram(start.elapsed(), bytes, &mut counted));
+        if with_datagrams || asked.datagrams {
+            self.datagrams.receive(|bytes| machine.datagram(start.elapsed(), bytes, &mut counted));
+        }
         if self.datagrams.is_closed() {
             self.fail_for_good();
         }
         self.act();
-        if self.until_control == 0 || std::mem::take(&mut self.thorough) || self.carrier.is_opening() {
+        if self.until_control == 0 || asked.control || self.carrier.is_opening() {
             self.until_control = LOOKS_A_CONTROL;
             self.carrier.control();
         }
@@ -536,7 +559,7 @@ impl<C: Carrier> Driver<C> {
 
     /// Prepares for sleep: see [`crate::FarLink::before_sleep`] for the result.
     pub fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> (bool, Option<Instant>) {
-        self.thorough = true;
+        self.due = Due::ALL;
         let quiet = self.carrier.before_sleep(descriptors);
         descriptors.push(self.datagrams.descriptor());
         descriptors.extend(self.directory.descriptor().map(|fd| fd.as_raw_fd()));
@@ -544,6 +567,22 @@ impl<C: Carrier> Driver<C> {
         let look = self.carrier.rest().map(|rest| Instant::now() + rest);
         let until = due.into_iter().chain(look).min();
         (quiet && !self.machine.pending() && self.failures.is_empty(), until)
+    }
+
+    /// Notes what a sleep has found: see [`crate::FarLink::slept`]. After a time limit, everything is looked
+    /// at.
+    pub fn slept(&mut self, ready: &[RawFd]) {
+        let now = self.now();
+        let is_late = now >= self.listens_at || self.machine.deadline().is_some_and(|due| now >= due);
+        if ready.is_empty() || is_late {
+            return;
+        }
+        let directory = self.directory.descriptor().is_some_and(|fd| ready.contains(&fd.as_raw_fd()));
+        let datagrams = ready.contains(&self.datagrams.descriptor());
+        self.due = Due { directory, datagrams, control: self.carrier.is_ready(ready), is_hint: true };
+        if !datagrams {
+            self.machine.no_datagram();
+        }
     }
 
     /// Accepts connections again for a further program in this process ([`crate::FarLink::reopen`]).
@@ -561,7 +600,7 @@ impl<C: Carrier> Driver<C> {
         self.failures.clear();
         self.machine = self.machine.renewed();
         self.machine.begin();
-        self.thorough = true;
+        self.due = Due::ALL;
         self.act();
     }
 
@@ -572,7 +611,7 @@ impl<C: Carrier> Driver<C> {
             let now = self.now();
             self.machine.close(now);
         }
-        self.thorough = true;
+        self.due = Due::ALL;
         self.poll(&mut |_: Peer, _: Header, _: &[u8]| Verdict::Taken);
         self.machine.is_closed() && self.carrier.is_flushed()
     }
@@ -631,9 +670,12 @@ impl<C: Carrier> Link for Driver<C> {
         let Driver { carrier, lines, finished, traffic, machine, start, .. } = self;
         let start = *start;
         let taken = carrier.poll(&mut Delivery { lines, finished, traffic, machine, start, sink });
-        let due = self.machine.poll_datagrams();
-        if due || self.thorough || !self.finishing.is_empty() || !self.finished.is_empty() {
-            return self.look_around(sink) | taken;
+        if taken && self.due.is_hint {
+            self.due.control = false;
+        }
+        let due = self.machine.poll_datagrams() || !self.finishing.is_empty() || !self.finished.is_empty();
+        if due || self.due.is_any() {
+            return self.look_around(due, sink) | taken;
         }
         taken
     }
@@ -650,7 +692,7 @@ impl<C: Carrier> Link for Driver<C> {
     }
 
     fn pending(&self) -> bool {
-        self.machine.pending() || self.carrier.pending() || self.datagrams.pending()
+        self.machine.pending() || self.carrier.pending()
     }
 
     fn lend(&mut self, to: Peer, memory: Memory) -> Option<Loan> {

@@ -329,6 +329,10 @@ impl FarLink for FabricLink {
         each!(&mut self.back_end, back_end => back_end.before_sleep(descriptors))
     }
 
+    fn slept(&mut self, ready: &[RawFd]) {
+        each!(&mut self.back_end, back_end => back_end.slept(ready));
+    }
+
     fn is_flushed(&mut self) -> bool {
         each!(&mut self.back_end, back_end => back_end.is_flushed())
     }

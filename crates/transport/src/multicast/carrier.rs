@@ -217,11 +217,6 @@ impl Casting {
         taken
     }
 
-    /// Returns true if a poll would find something.
-    pub fn pending(&self) -> bool {
-        matches!(&self.socket_state, SocketState::Open(socket) if event::is_readable(socket.as_fd()))
-    }
-
     /// Prepares a sleep: appends the descriptor to watch and returns the latest end.
     pub fn before_sleep(&self, descriptors: &mut Vec<RawFd>) -> Option<Instant> {
         let SocketState::Open(socket) = &self.socket_state else { return None };

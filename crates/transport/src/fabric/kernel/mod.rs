@@ -638,11 +638,14 @@ impl Carrier for Kernel {
             || !self.returned.is_empty()
             || self.held.iter().any(more)
             || kept::has_given_back()
-            || event::is_readable(self.poller.as_fd())
     }
 
     fn is_flushed(&self) -> bool {
         self.sending.is_empty() && self.leaving.is_empty()
+    }
+
+    fn is_ready(&self, ready: &[RawFd]) -> bool {
+        ready.contains(&self.poller.as_fd().as_raw_fd())
     }
 
     fn before_sleep(&mut self, descriptors: &mut Vec<RawFd>) -> bool {
