@@ -203,13 +203,15 @@ fn finish(
     if matches!(result, Ok(ExecutionStatus::Pending)) {
         let gives_way =
             waits_for_all(run.execution.plan().shape.collective) && messenger.gives_way(comm.size());
-        let mut done = |held: &LaneGuard| {
+        let done = |held: &LaneGuard| {
             if matches!(result, Ok(ExecutionStatus::Pending)) {
                 result = advance(held, messenger, comm, node, &mut run, &mut ticket, false);
             }
             !matches!(result, Ok(ExecutionStatus::Pending))
         };
-        if !gives_way || !progress::give_way(held, messenger, &mut done) {
+        if gives_way {
+            progress::wait_for_all(held, messenger, what, done);
+        } else {
             progress::wait_until(held, messenger, what, done);
         }
     }

@@ -127,10 +127,10 @@ fn wait_for(held: &mut LaneGuard, messenger: &Messenger, id: RequestId, operatio
     if done(held) {
         return;
     }
-    let gives_way =
-        messenger.gives_way(messenger.job.header().local_ranks) && is_collective(held, messenger, id);
-    if !gives_way || !progress::give_way(held, messenger, done) {
-        let what = || format!("{operation}{}", describe_request(messenger, id));
+    let what = || format!("{operation}{}", describe_request(messenger, id));
+    if messenger.gives_way(messenger.job.header().local_ranks) && is_collective(held, messenger, id) {
+        progress::wait_for_all(held, messenger, &what, done);
+    } else {
         let shares = messenger.is_crowded() && held.lane().is_first();
         let counterpart = if shares { counterpart(held, messenger, id) } else { None };
         progress::wait_for(held, messenger, counterpart, &what, done);

@@ -10,7 +10,7 @@ use tutti_base::config::MAX_LANES;
 use tutti_base::{ErrorClass, WorldRank};
 use tutti_sys::job::Sleeper;
 use tutti_sys::{clock, event};
-use tutti_transport::waiting::{Contention, Turn};
+use tutti_transport::waiting::{Contention, Turn, Waiter};
 use tutti_transport::{Peer, Watch};
 
 use crate::inside;
@@ -224,6 +224,30 @@ pub fn wait_for(
     messenger: &Messenger,
     counterpart: Option<Counterpart<'_>>,
     what: &dyn Fn() -> String,
+    done: impl FnMut(&LaneGuard) -> bool,
+) {
+    wait_with(held, messenger, messenger.waiter(), counterpart, what, done);
+}
+
+/// Waits as [`wait_until`] does for what cannot happen before other ranks have run on this processor
+/// ([`crate::host::Host::gives_way`]): gives them the processor first.
+pub fn wait_for_all(
+    held: &mut LaneGuard,
+    messenger: &Messenger,
+    what: &dyn Fn() -> String,
+    mut done: impl FnMut(&LaneGuard) -> bool,
+) {
+    if !give_way(held, messenger, &mut done) {
+        wait_with(held, messenger, messenger.waiter().after_giving_way(), None, what, done);
+    }
+}
+
+fn wait_with(
+    held: &mut LaneGuard,
+    messenger: &Messenger,
+    mut waiter: Waiter<'_>,
+    counterpart: Option<Counterpart<'_>>,
+    what: &dyn Fn() -> String,
     mut done: impl FnMut(&LaneGuard) -> bool,
 ) {
     let (lane, _inside) = (held.lane(), inside::measure());
@@ -231,7 +255,6 @@ pub fn wait_for(
     if !messenger.waiting.limits.has_network() && is_soon(held, messenger, &mut done) {
         return tell_threads(held, messenger);
     }
-    let mut waiter = messenger.waiter();
     let _waits = lanes::wait();
     let (block, watch) = (messenger.block(), messenger.watch());
     if watch.is_none() && messenger.messages.borrow_mut(held).link.bridges().any_far() {
@@ -345,14 +368,10 @@ fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&L
     false
 }
 
-/// Yields the processor before polling, for a wait that cannot end before other ranks have run on this
-/// processor ([`crate::host::Host::gives_way`]). Each poll would delay them and all ranks that wait for them.
-/// A yield during which another process computes is the last. Returns true if `done` does.
-pub fn give_way(
-    held: &mut LaneGuard,
-    messenger: &Messenger,
-    mut done: impl FnMut(&LaneGuard) -> bool,
-) -> bool {
+/// Yields the processor before polling. Each poll would delay the ranks that have to run first, and all ranks
+/// that wait for them. A yield during which another process computes is the last. Returns true if `done`
+/// does.
+fn give_way(held: &mut LaneGuard, messenger: &Messenger, mut done: impl FnMut(&LaneGuard) -> bool) -> bool {
     for _ in 0..messenger.waiting.limits.first_yields() {
         let begun_ns = clock::now_ns();
         yield_now(held, messenger);

@@ -34,12 +34,20 @@ const NETWORK_FIRST_YIELDS: u32 = 8;
 const AWAKE_FREE_NS: u64 = 1_000_000;
 /// Time for which a wait stays awake where others want the processor. Time that it gave away does not count.
 const AWAKE_SHARED_NS: u64 = 200_000;
-/// The same time if in addition messages come from the network and there are more ranks than processors. The
-/// awaited message comes long after all others have had the processor. 16 ranks of 4 hosts on two processors:
-/// barrier takes 497 us with 200 us here, 375 us with none.
-const NETWORK_AWAKE_CROWDED_NS: u64 = 20_000;
 /// Time given away in all after which a wait sleeps next: the threads that took it compute.
 const GIVEN_LIMIT_NS: u64 = 100_000;
+/// The same time if in addition messages come from the network and there are more ranks than processors. A
+/// wait that sleeps earlier has to be woken for each operation, which takes the processor from the very rank
+/// that sends the next ones: then one operation costs 40 to 60 switches in place of 5, and stays so. 16 ranks
+/// of 4 hosts on two processors, in us, median and worst of 12 samples, first with 100 us here and 20 us
+/// awake: broadcast of 8 bytes 43 and 297, then 35 and 41; scatter 230 and 434, then 52 and 92; gather 40 and
+/// 172, then 39 and 52. With one rank on each host it is a loss (26 %).
+const NETWORK_GIVEN_CROWDED_NS: u64 = 1_000_000;
+/// Time for which such a wait stays awake if it has given its processor away at first
+/// ([`NETWORK_FIRST_YIELDS`]): all others have had it. Barrier of the same ranks: 497 us with 200 us here,
+/// 375 us with none. It gives away [`GIVEN_LIMIT_NS`] more: with 32 ranks of 8 hosts, allgather takes 2.8 ms
+/// so, and 6.9 ms with [`NETWORK_GIVEN_CROWDED_NS`].
+const NETWORK_AWAKE_AFTER_NS: u64 = 20_000;
 /// Duration of a yield below which nobody else took the processor: it costs 0.3 us.
 pub(super) const NOBODY_NS: u64 = 1_000;
 /// Slowest yield that surely nobody took, in nanoseconds: two switches between processes take longer. On a
@@ -102,6 +110,13 @@ pub struct Budget {
     /// Time for which the wait stays awake after the looks, without the time that it gives away. 0: it
     /// sleeps.
     pub awake_ns: u64,
+    /// Time that it gives away before it sleeps.
+    pub given_ns: u64,
+}
+
+impl Budget {
+    /// Budget of a wait that sleeps at once.
+    pub const NONE: Budget = Budget { message_looks: 0, flag_looks: 0, awake_ns: 0, given_ns: 0 };
 }
 
 /// Limits of the waits of a process, from the settings and the size of the job. They never change.
@@ -109,6 +124,8 @@ pub struct Budget {
 pub struct Limits {
     free: Budget,
     shared: Budget,
+    /// Budget of a wait on a processor that others want, after it has given the processor away at first.
+    after: Budget,
     /// True if there are more ranks than processors on the host: others want the processor, whatever was
     /// seen.
     pub(super) is_crowded: bool,
@@ -131,18 +148,27 @@ impl Limits {
             message_looks: MESSAGE_LOOKS_FREE,
             flag_looks: FLAG_LOOKS_FREE,
             awake_ns: AWAKE_FREE_NS,
+            given_ns: GIVEN_LIMIT_NS,
         };
         let is_crowded = ranks_on_host > processors;
-        let awake_ns = if has_network && is_crowded { NETWORK_AWAKE_CROWDED_NS } else { AWAKE_SHARED_NS };
-        let shared = Budget { message_looks, flag_looks: LOOKS_SHARED, awake_ns };
+        let is_far = has_network && is_crowded;
+        let shared = Budget {
+            message_looks,
+            flag_looks: LOOKS_SHARED,
+            awake_ns: AWAKE_SHARED_NS,
+            given_ns: if is_far { NETWORK_GIVEN_CROWDED_NS } else { GIVEN_LIMIT_NS },
+        };
+        let awake_ns = if is_far { NETWORK_AWAKE_AFTER_NS } else { AWAKE_SHARED_NS };
+        let after = Budget { awake_ns, given_ns: GIVEN_LIMIT_NS, ..shared };
         let set = |budget| match u64::try_from(config.waiting.spin_us) {
-            Ok(0) => Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 },
+            Ok(0) => Budget::NONE,
             Ok(limit_us) => Budget { awake_ns: limit_us * 1000, ..budget },
             Err(_) => budget,
         };
         Limits {
             free: set(free),
             shared: set(shared),
+            after: set(after),
             is_crowded,
             yields: config.waiting.yield_rounds,
             is_set: config.waiting.spin_us >= 0,
@@ -160,6 +186,12 @@ impl Limits {
     /// Returns the budget of a wait, for processors that others want (`is_shared`) or not.
     pub fn budget(&self, is_shared: bool) -> &Budget {
         if is_shared { &self.shared } else { &self.free }
+    }
+
+    /// Returns the budget of a wait that has given its processor away at first, for a processor that others
+    /// want (`is_shared`) or not.
+    pub fn budget_after(&self, is_shared: bool) -> &Budget {
+        if is_shared { &self.after } else { &self.free }
     }
 
     /// Returns true if a wait may give its processor away before its second look: unless the user has set the
@@ -184,11 +216,6 @@ impl Limits {
     pub fn lock_looks(&self) -> u32 {
         LOCK_LOOKS[usize::from(self.is_crowded)]
     }
-
-    /// Returns the longest time that a wait gives away before it sleeps.
-    pub(super) const fn given_limit_ns() -> u64 {
-        GIVEN_LIMIT_NS
-    }
 }
 
 #[cfg(test)]
@@ -199,7 +226,7 @@ mod tests {
     /// processor.
     fn check(spin_us: i64, is_shared: bool, expected: (u32, u32, u64)) {
         let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 4, 2, false);
-        let Budget { message_looks, flag_looks, awake_ns } = *limits.budget(is_shared);
+        let Budget { message_looks, flag_looks, awake_ns, .. } = *limits.budget(is_shared);
         assert_eq!((message_looks, flag_looks, awake_ns / 1000), expected, "{spin_us} {is_shared}");
     }
 
@@ -210,5 +237,20 @@ mod tests {
         check(50, true, (2, 2, 50));
         check(0, false, (0, 0, 0));
         check(0, true, (0, 0, 0));
+    }
+
+    /// Microseconds awake and given away of a wait that has not given way before, and of one that has.
+    fn check_given(ranks: u32, has_network: bool, expected: [(u64, u64); 2]) {
+        let limits = Limits::new(&Config::default(), ranks, 2, has_network);
+        let found = [limits.budget(true), limits.budget_after(true)];
+        let us = found.map(|budget| (budget.awake_ns / 1000, budget.given_ns / 1000));
+        assert_eq!(us, expected, "{ranks} {has_network}");
+    }
+
+    #[test]
+    fn crowded_hosts_give_way_for_longer() {
+        check_given(4, false, [(200, 100), (200, 100)]);
+        check_given(2, true, [(200, 100), (200, 100)]);
+        check_given(4, true, [(200, 1000), (20, 100)]);
     }
 }

@@ -34,6 +34,8 @@ pub struct Phases {
     giving: Option<Giving>,
     sleep: Duration,
     longest_sleep: Duration,
+    /// True if the wait has given its processor away before its first look.
+    has_given_way: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +80,13 @@ impl Spin {
 impl Phases {
     /// Starts a wait with the phase of looking.
     pub fn new() -> Phases {
-        Phases { spin: Spin::new(u32::MAX), giving: None, sleep: FIRST_SLEEP, longest_sleep: LONGEST_SLEEP }
+        Phases {
+            spin: Spin::new(u32::MAX),
+            giving: None,
+            sleep: FIRST_SLEEP,
+            longest_sleep: LONGEST_SLEEP,
+            has_given_way: false,
+        }
     }
 
     /// Limits every sleep, for a thread that not every awaited event can wake.
@@ -87,17 +95,23 @@ impl Phases {
         Phases { longest_sleep: FIRST_SLEEP, ..self }
     }
 
+    /// Shortens the phase of giving way for a wait that has given its processor away before its first look.
+    #[must_use]
+    pub fn after_giving_way(self) -> Phases {
+        Phases { has_given_way: true, ..self }
+    }
+
     /// Skips the phases of looking and giving way.
     pub fn sleep_at_once(&mut self) {
         self.spin.most = 0;
-        let budget = Budget { message_looks: 0, flag_looks: 0, awake_ns: 0 };
-        self.giving = Some(Giving { budget, since_ns: 0, given_ns: 0, handed_over: u64::MAX });
+        self.giving = Some(Giving { budget: Budget::NONE, since_ns: 0, given_ns: 0, handed_over: u64::MAX });
     }
 
     /// Starts the wait anew, as a look has found something.
     #[inline]
     pub fn restart(&mut self) {
-        *self = Phases { longest_sleep: self.longest_sleep, ..Phases::new() };
+        let Phases { longest_sleep, has_given_way, .. } = *self;
+        *self = Phases { longest_sleep, has_given_way, ..Phases::new() };
     }
 
     /// Returns the next action after an unsuccessful look. `is_shared` is true if others are known to want
@@ -126,9 +140,11 @@ impl Phases {
     #[cold]
     fn next_long(&mut self, limits: &Limits, is_shared: bool, now_ns: impl Fn() -> u64) -> Step {
         let now = now_ns();
-        let begins = Giving { budget: *limits.budget(is_shared), since_ns: now, given_ns: 0, handed_over: 0 };
+        let budget =
+            if self.has_given_way { limits.budget_after(is_shared) } else { limits.budget(is_shared) };
+        let begins = Giving { budget: *budget, since_ns: now, given_ns: 0, handed_over: 0 };
         let giving = self.giving.get_or_insert(begins);
-        let over = giving.handed_over >= limits.yields || giving.given_ns >= Limits::given_limit_ns();
+        let over = giving.handed_over >= limits.yields || giving.given_ns >= giving.budget.given_ns;
         let late = now.saturating_sub(giving.since_ns) >= giving.budget.awake_ns + giving.given_ns;
         if over || late {
             let sleep = self.sleep;

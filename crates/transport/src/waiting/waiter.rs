@@ -46,6 +46,12 @@ impl<'a> Waiter<'a> {
         Waiter { phases: self.phases.sleeping_shortly(), ..self }
     }
 
+    /// Makes the wait one that has given its processor away before its first look.
+    #[must_use]
+    pub fn after_giving_way(self) -> Waiter<'a> {
+        Waiter { phases: self.phases.after_giving_way(), ..self }
+    }
+
     /// Makes the next pause a sleep if the awaited event takes longer than looking for it would pay.
     pub fn sleep_at_once_if(&mut self, is_long: bool) -> bool {
         if is_long {
