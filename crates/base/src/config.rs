@@ -80,7 +80,7 @@ impl std::error::Error for ConfigError {}
 impl Config {
     /// Returns the settings after `change`.
     #[must_use]
-    pub fn but(mut self, change: impl FnOnce(&mut Config)) -> Config {
+    pub fn changed(mut self, change: impl FnOnce(&mut Config)) -> Config {
         change(&mut self);
         self
     }
@@ -207,27 +207,31 @@ mod tests {
 
     #[test]
     fn settings_parse_or_are_refused_by_name() {
-        check("TUTTI_EAGER_BYTES", "4K", Ok(Config::default().but(|c| c.messages.eager_bytes = 4096)));
+        check("TUTTI_EAGER_BYTES", "4K", Ok(Config::default().changed(|c| c.messages.eager_bytes = 4096)));
         check("TUTTI_EAGER_BYTES", "many", Err("TUTTI_EAGER_BYTES: \"many\" is not a size"));
         check("TUTTI_EAGER_BYTES", "99999999999G", Err("not a size"));
         check(
             "TUTTI_SINGLE_COPY",
             "never",
-            Ok(Config::default().but(|c| c.messages.single_copy = SingleCopy::Never)),
+            Ok(Config::default().changed(|c| c.messages.single_copy = SingleCopy::Never)),
         );
         check("TUTTI_EAGRE_BYTES", "1", Err("TUTTI_EAGRE_BYTES: no such setting"));
         check("TUTTI_JOB_FD", "whatever", Ok(Config::default()));
         check(
             "TUTTI_BANK_BYTES",
             "32K",
-            Ok(Config::default().but(|c| c.collectives.bank_bytes = Some(32 << 10))),
+            Ok(Config::default().changed(|c| c.collectives.bank_bytes = Some(32 << 10))),
         );
         check("TUTTI_BANK_BYTES", "some", Err("1M, or auto"));
         check("TUTTI_REMOTE_READ", "always", Err("auto or never"));
         check("TUTTI_COPY_BY", "fast", Err("auto, attach, xpmem or knem"));
         check("TUTTI_CONNECTIONS", "some", Err("never, on-demand, partially-static or static"));
         let ports = PortRange::new(40000, 40010);
-        check("TUTTI_PORT_RANGE", "40000-40010", Ok(Config::default().but(|c| c.network.port_range = ports)));
+        check(
+            "TUTTI_PORT_RANGE",
+            "40000-40010",
+            Ok(Config::default().changed(|c| c.network.port_range = ports)),
+        );
         check(
             "TUTTI_PORT_RANGE",
             "9-8",
@@ -267,7 +271,7 @@ mod tests {
             "ring",
             Err("TUTTI_ALGORITHM: \"ring\" is not a list of collective=algorithm"),
         );
-        let ring = Config::default().but(|c| c.collectives.algorithm = "allreduce=ring".to_string());
+        let ring = Config::default().changed(|c| c.collectives.algorithm = "allreduce=ring".to_string());
         check("TUTTI_ALGORITHM", "allreduce=ring", Ok(ring));
     }
 
@@ -283,7 +287,7 @@ mod tests {
     #[test]
     fn algorithms_are_forced_by_name() {
         let of = |setting: &str| {
-            let config = Config::default().but(|c| c.collectives.algorithm = setting.to_string());
+            let config = Config::default().changed(|c| c.collectives.algorithm = setting.to_string());
             config.algorithm_of("bcast").map(str::to_string)
         };
         assert_eq!(of(""), None);
@@ -301,7 +305,7 @@ mod tests {
             config.model_path("EPYC_8_6.1", variable)
         };
         let (plain, set) =
-            (Config::default(), Config::default().but(|c| c.collectives.model_file = "here".to_string()));
+            (Config::default(), Config::default().changed(|c| c.collectives.model_file = "here".to_string()));
         assert_eq!(path(&plain, &[]), None);
         assert_eq!(path(&plain, &[("HOME", "/h")]).as_deref(), Some("/h/.cache/tutti/MODEL-EPYC_8_6.1"));
         let both = &[("HOME", "/h"), ("XDG_CACHE_HOME", "/c")];
@@ -313,7 +317,7 @@ mod tests {
     fn rings_shrink_with_the_number_of_ranks() {
         let bytes = |ranks| Config::default().ring_bytes_for(ranks) >> 10;
         assert_eq!([1, 2, 4, 5, 16, 33, 128, 4000].map(bytes), [2048, 2048, 2048, 1024, 512, 128, 64, 64]);
-        let stated = Config::default().but(|c| c.messages.ring_bytes = 10_000);
+        let stated = Config::default().changed(|c| c.messages.ring_bytes = 10_000);
         assert_eq!(stated.ring_bytes_for(100), 12288);
     }
 
@@ -321,7 +325,7 @@ mod tests {
     fn lanes_are_fewer_where_ranks_are_many() {
         let lanes = |ranks| Config::default().lanes_for(ranks);
         assert_eq!([0, 1, 64, 90, 128, 200].map(lanes), [8, 8, 8, 4, 2, 1]);
-        assert_eq!(Config::default().but(|c| c.waiting.thread_lanes = 0).lanes_for(2), 1);
+        assert_eq!(Config::default().changed(|c| c.waiting.thread_lanes = 0).lanes_for(2), 1);
     }
 
     #[test]

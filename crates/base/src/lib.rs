@@ -35,5 +35,5 @@ pub use bank_sizes::BankSizes;
 pub use error::{Error, ErrorClass, Result};
 pub use ids::{ContextId, Rank, Tag, WorldRank};
 pub use machines::Machines;
-pub use placement::{Place, Placement};
+pub use placement::{Placement, RankPlace};
 pub use ports::PortRange;

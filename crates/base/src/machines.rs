@@ -26,7 +26,7 @@ pub struct Machines {
 
 impl Machines {
     /// Builds the table from the reports of all hosts, in their order.
-    pub fn of(said: &[Processors]) -> Machines {
+    pub fn from_reports(said: &[Processors]) -> Machines {
         let mut known = std::collections::HashMap::new();
         let number = |host: &Processors| {
             let next = known.len() as u32;
@@ -38,7 +38,7 @@ impl Machines {
 
     /// Builds the table from values that another process has sent, for a job of `hosts` hosts. Returns `None`
     /// if they are out of range.
-    pub fn said(of_host: Vec<u32>, processors: u32, hosts: usize) -> Option<Machines> {
+    pub fn from_message(of_host: Vec<u32>, processors: u32, hosts: usize) -> Option<Machines> {
         let fits = of_host.len() == hosts && of_host.iter().all(|machine| (*machine as usize) < hosts);
         (fits && processors == possible(processors)).then_some(Machines { of_host, processors })
     }
@@ -65,7 +65,7 @@ mod tests {
     fn check(said: &[(u64, u32)], machines: &[u32], processors: u32) {
         let said: Vec<Processors> =
             said.iter().map(|&(identity, count)| Processors { identity, count }).collect();
-        assert_eq!(Machines::of(&said), Machines { of_host: machines.to_vec(), processors });
+        assert_eq!(Machines::from_reports(&said), Machines { of_host: machines.to_vec(), processors });
     }
 
     #[test]
@@ -79,7 +79,7 @@ mod tests {
     }
 
     fn check_said(of_host: &[u32], processors: u32, hosts: usize, is_possible: bool) {
-        let said = Machines::said(of_host.to_vec(), processors, hosts);
+        let said = Machines::from_message(of_host.to_vec(), processors, hosts);
         let expected = Machines { of_host: of_host.to_vec(), processors };
         assert_eq!(said, is_possible.then_some(expected));
     }

@@ -15,7 +15,7 @@ pub struct Run {
 
 /// Host and local rank of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place {
+pub struct RankPlace {
     /// Number of the host.
     pub host: u32,
     /// Local rank: the number among the ranks of that host.
@@ -82,13 +82,13 @@ impl Placement {
     }
 
     /// Returns host and local rank of all ranks, in the order of the world.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn places(&self) -> impl Iterator<Item = RankPlace> + '_ {
         let mut next_local = vec![0u32; self.hosts as usize];
         let hosts = self.runs.iter().flat_map(|run| std::iter::repeat_n(run.host, run.ranks as usize));
         hosts.map(move |host| {
             let local = next_local[host as usize];
             next_local[host as usize] += 1;
-            Place { host, local }
+            RankPlace { host, local }
         })
     }
 
@@ -107,7 +107,7 @@ impl Placement {
 
     /// Returns host and local rank of `rank`, or `None` if there is no such rank. Takes time in the number of
     /// runs.
-    pub fn place(&self, rank: u32) -> Option<Place> {
+    pub fn place(&self, rank: u32) -> Option<RankPlace> {
         let mut first = 0;
         let at = self.runs.iter().position(|run| {
             first += run.ranks;
@@ -116,7 +116,7 @@ impl Placement {
         let run = self.runs[at];
         let before: u32 =
             self.runs[..at].iter().filter(|other| other.host == run.host).map(|other| other.ranks).sum();
-        Some(Place { host: run.host, local: before + rank - (first - run.ranks) })
+        Some(RankPlace { host: run.host, local: before + rank - (first - run.ranks) })
     }
 
     /// Returns the host of `rank`, or `None` if there is no such rank.
@@ -137,7 +137,7 @@ mod tests {
     /// Checks the placement of ranks on `hosts`: host and local rank of each.
     fn check(hosts: &[u32], expected: Option<&[(u32, u32)]>) {
         let placement = Placement::from_hosts(hosts.iter().copied());
-        let pair = |place: Place| (place.host, place.local);
+        let pair = |place: RankPlace| (place.host, place.local);
         let got = placement.as_ref().map(|placement| placement.places().map(pair).collect::<Vec<_>>());
         assert_eq!(got.as_deref(), expected, "{hosts:?}");
         let Some(placement) = placement else { return };

@@ -42,7 +42,7 @@ impl Call {
 
     /// Reads a request from the bytes of a message; None if they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Call> {
-        let mut fields = Fields::of(bytes);
+        let mut fields = Fields::new(bytes);
         let stops = fields.number()? == 1;
         let directory = fields.field()?;
         let directory = (!directory.is_empty()).then(|| OsString::from_vec(directory.to_vec()));
@@ -61,7 +61,7 @@ impl Answer {
 
     /// Reads a reply from the bytes of a message; None if they are malformed.
     pub fn decode(bytes: &[u8]) -> Option<Answer> {
-        let mut fields = Fields::of(bytes);
+        let mut fields = Fields::new(bytes);
         let is_whole = fields.number()? == 1;
         Some(Answer { is_whole, text: String::from_utf8_lossy(fields.field()?).into_owned() })
     }

@@ -62,7 +62,7 @@ pub fn expected_bytes(captured: &Captured) -> u64 {
 
 /// Destination and settings of the files of a host.
 #[derive(Debug)]
-pub struct Manner<'a> {
+pub struct FileOptions<'a> {
     /// Folder of the set that is being written.
     pub folder: &'a Path,
     /// Blocks of the last set, to which unchanged blocks refer.
@@ -73,7 +73,7 @@ pub struct Manner<'a> {
     pub done: &'a AtomicU64,
 }
 
-impl Manner<'_> {
+impl FileOptions<'_> {
     fn create(&self, name: &str) -> io::Result<Writer<'_>> {
         static NOTHING: std::sync::LazyLock<Known> = std::sync::LazyLock::new(Known::default);
         let known = self.known.get(name).unwrap_or(&NOTHING);
@@ -97,7 +97,7 @@ struct Begun<'a> {
 ///
 /// # Errors
 /// Returns the error of a failed read or write, with the name of the file.
-pub fn write(captured: &Captured, manner: &Manner<'_>, stood: &mut dyn FnMut()) -> io::Result<Written> {
+pub fn write(captured: &Captured, manner: &FileOptions<'_>, stood: &mut dyn FnMut()) -> io::Result<Written> {
     let mut written = Written::default();
     let start = Instant::now();
     let host = captured.host.host;
@@ -135,7 +135,7 @@ pub fn write(captured: &Captured, manner: &Manner<'_>, stood: &mut dyn FnMut()) 
 }
 
 /// Begins the file of a rank. If the rank has a keeper, writes all bytes that the keeper lacks.
-fn begin_rank<'a>(source: &Source, manner: &'a Manner<'_>) -> io::Result<Begun<'a>> {
+fn begin_rank<'a>(source: &Source, manner: &'a FileOptions<'_>) -> io::Result<Begun<'a>> {
     let name = rank_file(source.process.rank);
     let mut writer = manner.create(&name)?;
     let result = source.runs(|area| source.kept.is_some() && !source.is_kept(area));
@@ -172,7 +172,7 @@ fn write_objects(captured: &Captured, writer: &mut Writer<'_>, done: &AtomicU64)
             }
             Bytes::Mapped(places) => {
                 for &(pid, address, offset, length) in places {
-                    let memory = Memory::of(pid)?;
+                    let memory = Memory::open(pid)?;
                     let mut read = |at: u64, bytes: &mut [u8]| memory.read(address + (at - offset), bytes);
                     pieces(offset, offset + length, &mut room, done, &mut read, &mut |at, bytes| {
                         writer.push(number, at, bytes)

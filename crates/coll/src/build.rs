@@ -309,7 +309,7 @@ impl Builder {
     /// separate steps.
     pub fn each(&mut self, peers: Index, count: u32, body: impl Fn(Index, &mut Builder)) {
         if self.in_loop.is_some() || count < 2 {
-            (0..count).for_each(|number| body(Index::fixed(peers.at(number)), self));
+            (0..count).for_each(|number| body(Index::fixed(peers.in_iteration(number)), self));
         } else {
             self.repeat(count, 1, |b| body(peers, b));
         }

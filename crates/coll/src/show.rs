@@ -13,7 +13,7 @@ impl fmt::Display for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Index { base, step, modulus, offset } = *self;
         let sum = match step {
-            0 => return self.at(0).fmt(f),
+            0 => return self.in_iteration(0).fmt(f),
             1 if base == 0 => "i".to_string(),
             1 => format!("{base}+i"),
             -1 => format!("{base}-i"),

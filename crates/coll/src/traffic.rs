@@ -22,7 +22,7 @@ pub struct Traffic {
 }
 
 /// Returns the bytes that `schedules`, one for each rank, move for `load` on `layout`.
-pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
+pub fn count_bytes(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
     let host = |rank: u32| layout.place(rank).host;
     let hosts = layout.hosts() as usize;
     let (mut traffic, mut ways) = (Traffic::default(), vec![(0, 0); hosts]);
@@ -31,7 +31,7 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
         for (number, step) in (0..).zip(&schedule.steps) {
             if let Kind::Multicast { group, from, .. } = &step.kind {
                 for iteration in 0..schedule.iterations(StepId(number)) {
-                    let bytes = from.at(iteration, &tables).length * load.shape().unit_bytes;
+                    let bytes = from.in_iteration(iteration, &tables).length * load.shape().unit_bytes;
                     let members = &schedule.groups[usize::from(*group)];
                     let mut others: Vec<u32> = members.iter().map(|&member| host(member)).collect();
                     traffic.node_bytes +=
@@ -53,8 +53,8 @@ pub fn of(schedules: &[Schedule], load: &Load, layout: &Layout) -> Traffic {
                 _ => continue,
             };
             for iteration in 0..schedule.iterations(StepId(number)) {
-                let peer = peer.at(iteration) as u32;
-                let bytes = span.at(iteration, &tables).length * load.shape().unit_bytes;
+                let peer = peer.in_iteration(iteration) as u32;
+                let bytes = span.in_iteration(iteration, &tables).length * load.shape().unit_bytes;
                 if host(rank) == host(peer) {
                     traffic.node_bytes += bytes;
                 } else {
@@ -160,7 +160,7 @@ mod tests {
         let write =
             |rank| best.generator.generate_on(&load.shape_of(rank), &best.params, Some(layout.hierarchy()));
         let schedules: Vec<Schedule> = (0..shape.ranks).map(write).collect();
-        let sent = of(&schedules, &load, &layout).link_bytes;
+        let sent = count_bytes(&schedules, &load, &layout).link_bytes;
         let least = least_link_bytes(&shape, |rank| layout.place(rank).host);
         println!("{collective} {count}: {} {} sends {sent}, least {least}", best.generator.name, best.params);
         sent as f64 / least as f64

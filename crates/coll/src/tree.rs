@@ -216,8 +216,8 @@ mod tests {
         for (rank, node) in (0..).zip(&nodes) {
             for group in node.left.iter().chain(&node.right) {
                 for child in 0..group.count {
-                    let head = node.heads(*group).at(child);
-                    assert_eq!(head, node.heads_backwards(*group).at(group.count - 1 - child));
+                    let head = node.heads(*group).in_iteration(child);
+                    assert_eq!(head, node.heads_backwards(*group).in_iteration(group.count - 1 - child));
                     assert_eq!(parents[head as usize].replace(rank), None);
                     let low = group.first + child * group.size;
                     let other = &nodes[head as usize];

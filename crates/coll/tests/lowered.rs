@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tutti_coll::cursor::{Cursor, Instance};
 use tutti_coll::ir::{BufferId, Kind as Step, Schedule, Span, Tables};
 use tutti_coll::lower::{
-    self, ENTERED, Machine, Operation, Packet, Program, Purpose, Refusal, Verdict, lower,
+    self, ENTERED, LoweringError, Machine, Operation, Packet, Program, Purpose, Verdict, lower,
 };
 use tutti_coll::{Collective, Params, Shape, registry};
 
@@ -52,7 +52,7 @@ struct Hosts<'a> {
 }
 
 fn place(span: &Span, iteration: u32) -> (BufferId, u64) {
-    let range = span.at(iteration, &Tables::default());
+    let range = span.in_iteration(iteration, &Tables::default());
     (range.buffer, range.start)
 }
 
@@ -61,7 +61,7 @@ impl Hosts<'_> {
     fn is_received(&mut self, rank: u32, instance: Instance) -> bool {
         let step = &self.schedules[rank as usize].steps[instance.step.0 as usize];
         let Step::Recv { peer, lane, into } = step.kind else { unreachable!("only receives wait") };
-        let way = (peer.at(instance.iteration) as u32, rank, lane);
+        let way = (peer.in_iteration(instance.iteration) as u32, rank, lane);
         let Some(data) = self.messages.entry(way).or_default().pop_front() else { return false };
         if !into.is_signal() {
             self.memories[rank as usize].insert(place(&into, instance.iteration), data);
@@ -75,7 +75,7 @@ impl Hosts<'_> {
         match &self.schedules[rank as usize].steps[instance.step.0 as usize].kind {
             Step::Send { peer, lane, from } => {
                 let data = if from.is_signal() { Vec::new() } else { memory[&place(from, at)].clone() };
-                self.messages.entry((rank, peer.at(at) as u32, *lane)).or_default().push_back(data);
+                self.messages.entry((rank, peer.in_iteration(at) as u32, *lane)).or_default().push_back(data);
             }
             Step::Recv { .. } => {
                 self.waiting[rank as usize].push(instance);
@@ -359,7 +359,7 @@ fn records_rotate() {
     assert!(!old.is_empty());
 }
 
-fn refused(collective: Collective, name: &str, ranks: u32, params: Params, expected: Refusal) {
+fn refused(collective: Collective, name: &str, ranks: u32, params: Params, expected: LoweringError) {
     let schedules = schedules(collective, name, ranks, 0, params);
     assert_eq!(lower(&shape(collective, ranks, 0, 0), &schedules), Err(expected));
 }
@@ -367,17 +367,17 @@ fn refused(collective: Collective, name: &str, ranks: u32, params: Params, expec
 #[test]
 fn what_does_not_fit_is_refused_by_name() {
     let segments = Params { segment: 2, ..Params::default() };
-    refused(Collective::Barrier, "spread", 40, Params::default(), Refusal::Rules(33));
-    refused(Collective::Bcast, "knomial", 4, segments, Refusal::Pieces);
-    refused(Collective::Bcast, "scatter_ring", 4, Params::default(), Refusal::Pieces);
-    refused(Collective::Allreduce, "rabenseifner", 4, Params::default(), Refusal::Pieces);
-    refused(Collective::Allgather, "bruck", 4, Params::default(), Refusal::Pieces);
-    refused(Collective::Allgather, "ring", 20, Params::default(), Refusal::Areas(17));
-    refused(Collective::Barrier, "flags_tree", 4, Params::default(), Refusal::OtherSteps);
+    refused(Collective::Barrier, "spread", 40, Params::default(), LoweringError::Rules(33));
+    refused(Collective::Bcast, "knomial", 4, segments, LoweringError::Pieces);
+    refused(Collective::Bcast, "scatter_ring", 4, Params::default(), LoweringError::Pieces);
+    refused(Collective::Allreduce, "rabenseifner", 4, Params::default(), LoweringError::Pieces);
+    refused(Collective::Allgather, "bruck", 4, Params::default(), LoweringError::Pieces);
+    refused(Collective::Allgather, "ring", 20, Params::default(), LoweringError::Areas(17));
+    refused(Collective::Barrier, "flags_tree", 4, Params::default(), LoweringError::OtherSteps);
     let mut broken = schedules(Collective::Barrier, "dissemination", 2, 0, Params::default());
     broken[1].steps.retain(|step| !matches!(step.kind, Step::Recv { .. }));
     let shape = shape(Collective::Barrier, 2, 0, 0);
-    assert_eq!(lower(&shape, &broken), Err(Refusal::Unmatched));
+    assert_eq!(lower(&shape, &broken), Err(LoweringError::Unmatched));
 }
 
 /// A member with a different operation is noticed, and changes nothing.

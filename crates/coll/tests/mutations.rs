@@ -74,7 +74,8 @@ fn carries(schedule: &Schedule, step: usize) -> bool {
     let kind = &schedule.steps[step].kind;
     let Some(span) = kind.reads().or(kind.writes()) else { return false };
     span.is_signal()
-        || span.at(0, &Tables { permutation: &schedule.permutation, ..Tables::default() }).length > 0
+        || span.in_iteration(0, &Tables { permutation: &schedule.permutation, ..Tables::default() }).length
+            > 0
 }
 
 fn another_peer(schedule: &mut Schedule, step: usize) -> Option<()> {

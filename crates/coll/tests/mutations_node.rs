@@ -192,7 +192,9 @@ impl At<'_> {
     fn posts(&self, rank: usize, flag: u16) -> Vec<(u64, usize)> {
         let mut posts = Vec::new();
         for_all(&self.all[rank], |step, kind, iteration| match kind {
-            Kind::Post { flag: posted, value } if *posted == flag => posts.push((value.at(iteration), step)),
+            Kind::Post { flag: posted, value } if *posted == flag => {
+                posts.push((value.in_iteration(iteration), step))
+            }
             _ => {}
         });
         posts.sort_unstable();
@@ -210,7 +212,7 @@ impl At<'_> {
         for (rank, schedule) in self.all.iter().enumerate().filter(|(rank, _)| *rank != self.rank) {
             for_all(schedule, |_, kind, iteration| {
                 let Kind::Await { peer, flag, value } = kind else { return };
-                let (peer, value) = (peer.at(iteration), value.at(iteration));
+                let (peer, value) = (peer.in_iteration(iteration), value.in_iteration(iteration));
                 let at = At { rank, ..*self };
                 let mine = peer == self.rank as u64 && value > 0;
                 awaited |= mine && at.first(peer, *flag, value).is_some_and(|post| post.1 == self.step);
@@ -329,7 +331,7 @@ fn early_awaits() {
     check(
         |at| {
             let Kind::Await { peer, flag, value } = at.kind() else { return None };
-            let (there, now) = (peer.at(0), value.at(0));
+            let (there, now) = (peer.in_iteration(0), value.in_iteration(0));
             let differs =
                 now > 0 && (now == 1 || at.first(there, *flag, now) != at.first(there, *flag, now - 1));
             let value = Index { base: value.base - 1, ..*value };
@@ -387,7 +389,7 @@ fn shifted(span: Span, schedule: &Schedule) -> Option<Span> {
     };
     let shifted = Span { start, ..span };
     let tables = Tables { permutation: &schedule.permutation, ..Tables::default() };
-    (span.at(0, &tables).length > 0).then_some(shifted)
+    (span.in_iteration(0, &tables).length > 0).then_some(shifted)
 }
 
 #[test]
@@ -424,7 +426,7 @@ fn wrong_peers() {
                 // A rank that has awaited the same peer, or reads from it, is as good as the peer. The rank
                 // itself is not.
                 Kind::Await { value, .. } if !waits(at, *value) => return None,
-                Kind::Await { peer, .. } if peer.at(0) != at.rank as u64 => {
+                Kind::Await { peer, .. } if peer.in_iteration(0) != at.rank as u64 => {
                     *peer = Index::from(at.rank as u32)
                 }
                 Kind::Await { peer, .. } => *peer = another(*peer, at.all.len()),
@@ -439,7 +441,7 @@ fn wrong_peers() {
 /// Returns true if there is anything to wait for: not for 0.
 fn waits(at: &At<'_>, value: Index) -> bool {
     let last = at.all[at.rank].iterations(StepId(at.step as u32)).saturating_sub(1);
-    value.at(0).max(value.at(last)) > 0
+    value.in_iteration(0).max(value.in_iteration(last)) > 0
 }
 
 fn another(peer: Index, ranks: usize) -> Index {

@@ -235,7 +235,7 @@ fn flags_have_room_for_any_size() {
             for (step, number) in schedule.steps.iter().zip(0..) {
                 let (Kind::Post { value, .. } | Kind::Await { value, .. }) = step.kind else { continue };
                 let last = schedule.iterations(StepId(number)).saturating_sub(1);
-                let values = [value.at(0), value.at(last)];
+                let values = [value.in_iteration(0), value.in_iteration(last)];
                 assert!(
                     values.iter().all(|value| *value < Kind::VALUES),
                     "{generator:?}: {step}, {values:?}"

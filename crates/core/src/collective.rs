@@ -42,8 +42,8 @@ use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Order;
 use tutti_coll::select::Choice;
 use tutti_coll::simulate;
-use tutti_coll::tune::cycle::Place;
-use tutti_coll::tune::{self, CallForm, Manner, Proposal, UnitKey};
+use tutti_coll::tune::cycle::CyclePlace;
+use tutti_coll::tune::{self, CallForm, ProgressMode, Proposal, UnitKey};
 pub use tutti_coll::{Collective, Shape};
 use tutti_coll::{Environment, Plan};
 
@@ -434,7 +434,7 @@ fn prepared(
         counts: multicast::concern(held, process, comm, shape).is_some(),
         generation,
         tuned: tuned.is_some(),
-        manner: Manner::Plain,
+        manner: ProgressMode::Plain,
         words: None,
         lists: Vec::new(),
         given: Given([null_mut(); 2]),
@@ -506,7 +506,7 @@ fn kind_of(
 ) -> (KindOfCall, Environment) {
     let (environment, whose) = surroundings(held, process, comm, shape, Means::All);
     let in_kernel = form == CallForm::Blocking && offloaded::is_candidate(held, comm, shape);
-    let key = UnitKey::of(shape, form);
+    let key = UnitKey::new(shape, form);
     (KindOfCall::new(key, shape.ranks, (&environment, whose), in_kernel), environment)
 }
 
@@ -553,7 +553,7 @@ fn known_before(
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
-    place: Place,
+    place: CyclePlace,
 ) -> Option<Best> {
     // Different jobs have different result files.
     if !learnings::are_there(&process.job) || places::is_mixed(process, comm) {

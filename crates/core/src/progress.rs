@@ -10,7 +10,7 @@ use tutti_base::config::MAX_LANES;
 use tutti_base::{ErrorClass, WorldRank};
 use tutti_sys::job::Sleeper;
 use tutti_sys::{clock, event};
-use tutti_transport::waiting::{Contention, Turn, Waiter};
+use tutti_transport::waiting::{Contention, PollStep, Waiter};
 use tutti_transport::{Peer, Watch};
 
 use crate::inside;
@@ -148,7 +148,7 @@ pub fn poll(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     let waiting = &messenger.waiting;
     let is_shared = waiting.is_shared(messenger.is_crowded());
     match waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns) {
-        Turn::Stay => false,
+        PollStep::Stay => false,
         turn => {
             give_turn(held, messenger, turn);
             true
@@ -178,7 +178,7 @@ fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
     }
     let is_shared = waiting.is_shared(messenger.is_crowded() || held.is_wanted());
     match waiting.polling.in_vain(&waiting.contention, is_shared, clock::now_ns) {
-        Turn::Stay => held.relax(),
+        PollStep::Stay => held.relax(),
         turn => give_turn(held, messenger, turn),
     }
     true
@@ -186,10 +186,10 @@ fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
 
 /// Yields the processor, or sleeps, and polls once more.
 #[cold]
-fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: Turn) {
+fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: PollStep) {
     let (waiting, begun_ns) = (&messenger.waiting, clock::now_ns());
     (messenger.above.watch_departed)(held);
-    if let Turn::Sleep(time) = turn {
+    if let PollStep::Sleep(time) = turn {
         tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));
     } else {

@@ -41,7 +41,7 @@ mod kind {
 
 impl Tiling {
     /// Returns the tiling of a committed type.
-    pub fn of(datatype: &Datatype) -> Tiling {
+    pub fn from_datatype(datatype: &Datatype) -> Tiling {
         let (shape, extent) = (datatype.layout().shape.clone(), datatype.extent());
         Tiling { layout: Layout::new(shape, extent), extent }
     }

@@ -18,7 +18,7 @@ use crate::background::{self, Flight, Tags};
 use crate::file::{File, sequential};
 use crate::memory::Memory;
 use crate::transfer::Transfer;
-use crate::two_phase::{Card, Means};
+use crate::two_phase::{Card, TwoPhaseParams};
 use crate::view::View;
 use crate::worker;
 use tutti_storage::Moved;
@@ -72,7 +72,7 @@ pub(crate) const AT_ONCE_BYTES: u64 = 16 << 10;
 
 /// Data of an access: the bytes to write, or the buffer for bytes that are read, before their conversion.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedAccess {
     pub view: Arc<View>,
     pub stream: u64,
     pub buffer: Buffer,
@@ -92,7 +92,7 @@ impl Access {
     }
 }
 
-impl Prepared {
+impl PreparedAccess {
     /// Returns the transfer between file and memory that performs the access.
     pub fn transfer(&self, file: &File) -> Transfer {
         Transfer {
@@ -166,7 +166,7 @@ impl File {
         process: &'static Process,
         access: &Access,
         memory: Memory,
-    ) -> Result<Prepared> {
+    ) -> Result<PreparedAccess> {
         let etypes = self.etypes(held, access, &memory);
         let etypes = match access.pointer {
             Pointer::Ordered => self.ordered(held, process, etypes)?,
@@ -193,7 +193,7 @@ impl File {
             (false, true) => Buffer::owned(representation.encode(&memory.items)?),
             (false, false) => Buffer::owned(vec![0; (etypes as u64 * view.etype_bytes()) as usize]),
         };
-        Ok(Prepared { view, stream, buffer, memory, write: access.write })
+        Ok(PreparedAccess { view, stream, buffer, memory, write: access.write })
     }
 
     /// Moves the shared pointer by the data of all members, and finds the own position among them. All
@@ -222,7 +222,7 @@ impl File {
     }
 
     /// Moves the bytes while the program waits.
-    fn transfer(&self, held: &mut LaneGuard, process: &'static Process, prepared: &Prepared) -> Moved {
+    fn transfer(&self, held: &mut LaneGuard, process: &'static Process, prepared: &PreparedAccess) -> Moved {
         let transfer = prepared.transfer(self);
         let is_atomic = self.state.borrow(held).atomic;
         let moved = if is_atomic || self.driver.is_stream() {
@@ -274,7 +274,12 @@ impl File {
     }
 
     /// Members access a stream one after the other.
-    fn in_turn(&self, held: &mut LaneGuard, process: &'static Process, prepared: &Prepared) -> Result<Moved> {
+    fn in_turn(
+        &self,
+        held: &mut LaneGuard,
+        process: &'static Process,
+        prepared: &PreparedAccess,
+    ) -> Result<Moved> {
         let mut moved = Moved::default();
         for rank in 0..self.comm.size() {
             if rank == self.comm.rank().0 {
@@ -340,20 +345,20 @@ impl File {
         Ok(background::launch(held, process, self, flight, tags))
     }
 
-    fn hand_over(&self, process: &'static Process, prepared: &Prepared) -> Result<Arc<worker::Job>> {
+    fn hand_over(&self, process: &'static Process, prepared: &PreparedAccess) -> Result<Arc<worker::Job>> {
         let transfer = prepared.transfer(self);
         worker::start(process, Box::new(move || transfer.run()))
     }
 
     /// Returns the parameters of the exchange between members, or `None` if each accesses the file alone.
-    fn means(&self, held: &LaneGuard, access: &Access) -> Option<Means> {
+    fn means(&self, held: &LaneGuard, access: &Access) -> Option<TwoPhaseParams> {
         let state = self.state.borrow(held);
         let wanted = if access.write { &state.exchange_writes } else { &state.exchange_reads };
         wanted.clone().filter(|_| access.collective && !state.atomic && !self.driver.is_stream())
     }
 
     /// Returns the description of this member's part that the other members receive.
-    fn card(&self, prepared: &Result<Prepared>) -> Card {
+    fn card(&self, prepared: &Result<PreparedAccess>) -> Card {
         match prepared {
             Ok(prepared) => Card {
                 stream: prepared.stream,

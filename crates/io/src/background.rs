@@ -12,9 +12,9 @@ use tutti_core::messenger::Messenger;
 use tutti_core::process::{self, Process};
 use tutti_core::request::{Request, RequestId};
 
-use crate::access::{AT_ONCE_BYTES, Prepared, completed_request, judged, verdict_of};
+use crate::access::{AT_ONCE_BYTES, PreparedAccess, completed_request, judged, verdict_of};
 use crate::file::File;
-use crate::two_phase::{Card, Means};
+use crate::two_phase::{Card, TwoPhaseParams};
 use crate::windows::FileWindows;
 use crate::worker::{self, Job};
 use tutti_storage::Moved;
@@ -24,12 +24,12 @@ use tutti_sys::clock;
 #[derive(Debug)]
 pub(crate) enum Flight {
     /// Members send each other the position in their views.
-    Gathering(Gathering, Means, Result<Prepared>),
+    Gathering(Gathering, TwoPhaseParams, Result<PreparedAccess>),
     /// Members exchange data. The numbers are the bytes of memory that a file of sufficient length would
     /// fill, and the start time in nanoseconds.
-    Exchanging(RequestId, Arc<FileWindows>, Prepared, u64, u64),
+    Exchanging(RequestId, Arc<FileWindows>, PreparedAccess, u64, u64),
     /// A thread moves the bytes.
-    Moving(Arc<Job>, Prepared),
+    Moving(Arc<Job>, PreparedAccess),
     /// All bytes are moved, with this result.
     Over(Moved),
     /// Members agree on a common result.
@@ -167,8 +167,8 @@ impl Running {
         &self,
         held: &LaneGuard,
         process: &Process,
-        means: &Means,
-        prepared: Result<Prepared>,
+        means: &TwoPhaseParams,
+        prepared: Result<PreparedAccess>,
         cards: &[Card],
     ) -> Flight {
         let worst = cards.iter().map(|card| card.verdict).max().unwrap_or(0);

@@ -23,7 +23,7 @@ use crate::agreement::{agree, agree_by_messages, agree_same, judge, number_of, v
 use crate::common::Common;
 use crate::place;
 use crate::representation::Representation;
-use crate::two_phase::{self, Means};
+use crate::two_phase::{self, TwoPhaseParams};
 use crate::view::View;
 use tutti_storage::hints::{Choice, Hints, without_prefix};
 use tutti_storage::together::Wish;
@@ -57,9 +57,9 @@ pub(crate) struct State {
     /// The split collective access that has begun.
     pub split: Option<(Split, RequestId)>,
     /// Parameters of the exchange between members in collective reads; `None` for independent accesses.
-    pub exchange_reads: Option<Means>,
+    pub exchange_reads: Option<TwoPhaseParams>,
     /// Parameters of the exchange between members in collective writes.
-    pub exchange_writes: Option<Means>,
+    pub exchange_writes: Option<TwoPhaseParams>,
     hints: Hints,
     /// Hints that do not concern storage.
     assertions: Assertions,
@@ -152,7 +152,7 @@ impl File {
             path => Ok((mode, path)),
         });
         let (mode, path) = agree_same(held, process, comm, mode, [amode.into()], "argument amode")?;
-        let mut hints = Hints::of_environment().with(|key| info.text(key));
+        let mut hints = Hints::of_environment().with_values(|key| info.text(key));
         let driver = open_all(held, process, comm, path, mode, &hints)?;
         if let Some((bytes, count)) = driver.stripes() {
             (hints.stripe_bytes, hints.stripes) = (bytes, count);
@@ -365,7 +365,7 @@ impl File {
         let wish = |choice, write: bool| match self.comm.size() {
             1 if choice != Choice::Enable => 0,
             _ if write && !self.amode.writes() || !write && !self.amode.reads() => 0,
-            _ => Wish::of(choice, write, is_remote).word(),
+            _ => Wish::from_hint(choice, write, is_remote).word(),
         };
         let wishes = [wish(hints.exchange_reads, false), wish(hints.exchange_writes, true)];
         let seen = if wishes == [0, 0] { None } else { two_phase::encode_view(&self.view(held)) };
@@ -396,8 +396,8 @@ impl File {
         // The hints of the first member hold for all.
         let first = |number: usize| word(number).next().unwrap_or(0);
         let means = |wish| {
-            let means = Means::new(views.as_ref()?, wish, first(4) as u32, first(5))?;
-            Some(Means { beside: means.always || first(6) != 0, ..means })
+            let means = TwoPhaseParams::new(views.as_ref()?, wish, first(4) as u32, first(5))?;
+            Some(TwoPhaseParams { beside: means.always || first(6) != 0, ..means })
         };
         let (reads, writes) = (means(first(2)), means(first(3)));
         let mut state = self.state.borrow_mut(held);

@@ -83,7 +83,7 @@ impl Card {
 
 /// Parameters of the two-phase exchange, on which the members of a file have agreed.
 #[derive(Clone, Debug)]
-pub struct Means {
+pub struct TwoPhaseParams {
     /// View of each member.
     pub views: Arc<[Tiles]>,
     /// Number of aggregators; 0: as many as are fastest.
@@ -112,13 +112,18 @@ pub struct Division {
     aggregators: Vec<u32>,
 }
 
-impl Means {
+impl TwoPhaseParams {
     /// Builds the parameters from all views and the hints of the first member. Returns `None` without an exchange.
-    pub fn new(views: &Arc<[Tiles]>, wish: u64, aggregators: u32, buffer_bytes: u64) -> Option<Means> {
+    pub fn new(
+        views: &Arc<[Tiles]>,
+        wish: u64,
+        aggregators: u32,
+        buffer_bytes: u64,
+    ) -> Option<TwoPhaseParams> {
         let runs: u64 = views.iter().map(|view| view.tiling().mean_run()).fold(0, u64::saturating_add);
         let mean = runs / views.len().max(1) as u64;
         let always = wish == u64::MAX;
-        (always || mean < wish).then(|| Means {
+        (always || mean < wish).then(|| TwoPhaseParams {
             views: Arc::clone(views),
             aggregators,
             buffer_bytes,
@@ -243,7 +248,7 @@ mod tests {
     use tutti_storage::together::Wish;
 
     /// Returns the parameters for views in which each member has every n-th piece.
-    fn means(ranks: u32, piece: i64, buffer_bytes: u64) -> Means {
+    fn means(ranks: u32, piece: i64, buffer_bytes: u64) -> TwoPhaseParams {
         let byte = Datatype::predefined(0x247).unwrap();
         let seen = |rank: u32| {
             let block = Datatype::create_contiguous(piece, byte, Form::Int).unwrap();
@@ -252,7 +257,7 @@ mod tests {
             let view = View::new(piece * i64::from(rank), byte, &tile, Representation::Native, true).unwrap();
             Tiles::decode(&encode_view(&view).unwrap()).unwrap()
         };
-        Means {
+        TwoPhaseParams {
             views: (0..ranks).map(seen).collect(),
             aggregators: 2,
             buffer_bytes,
@@ -306,21 +311,21 @@ mod tests {
         let card = |bytes| [Card { stream: 0, bytes, ..Card::default() }; 2];
         assert!(means(2, 64, 1 << 20).divide(&card(64 * 10)).is_none());
         assert!(means(2, 64, 1 << 20).divide(&card(64 * 1000)).is_some());
-        assert!(Means { always: true, ..means(2, 64, 1 << 20) }.divide(&card(64)).is_some());
+        assert!(TwoPhaseParams { always: true, ..means(2, 64, 1 << 20) }.divide(&card(64)).is_some());
         assert!(means(2, 64, 1 << 20).divide(&card(0)).is_none());
     }
 
     #[test]
     fn short_runs_are_exchanged() {
         let is_exchanged = |piece, wish: Wish| {
-            Means::new(&means(3, piece, 1 << 20).views, wish.word(), 0, 1 << 20).is_some()
+            TwoPhaseParams::new(&means(3, piece, 1 << 20).views, wish.word(), 0, 1 << 20).is_some()
         };
-        assert!(is_exchanged(1 << 10, Wish::of(Choice::Automatic, true, false)));
-        assert!(!is_exchanged(1 << 14, Wish::of(Choice::Automatic, true, false)));
-        assert!(is_exchanged(1 << 14, Wish::of(Choice::Automatic, false, true)));
-        assert!(!is_exchanged(1 << 10, Wish::of(Choice::Automatic, false, false)));
-        assert!(is_exchanged(1 << 20, Wish::of(Choice::Enable, false, false)));
-        assert!(!is_exchanged(1, Wish::of(Choice::Disable, true, true)));
+        assert!(is_exchanged(1 << 10, Wish::from_hint(Choice::Automatic, true, false)));
+        assert!(!is_exchanged(1 << 14, Wish::from_hint(Choice::Automatic, true, false)));
+        assert!(is_exchanged(1 << 14, Wish::from_hint(Choice::Automatic, false, true)));
+        assert!(!is_exchanged(1 << 10, Wish::from_hint(Choice::Automatic, false, false)));
+        assert!(is_exchanged(1 << 20, Wish::from_hint(Choice::Enable, false, false)));
+        assert!(!is_exchanged(1, Wish::from_hint(Choice::Disable, true, true)));
     }
 
     #[test]

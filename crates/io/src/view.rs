@@ -147,7 +147,7 @@ impl View {
 
     /// Returns the description of the view that other members receive.
     pub fn tiles(&self) -> Arc<Tiles> {
-        let tiles = || Arc::new(Tiles::new(self.displacement, Tiling::of(&self.layout)));
+        let tiles = || Arc::new(Tiles::new(self.displacement, Tiling::from_datatype(&self.layout)));
         Arc::clone(self.tiles.get_or_init(tiles))
     }
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use tutti_base::{Place, Placement};
+use tutti_base::{Placement, RankPlace};
 use tutti_sys::directory::{self, DaemonEnd, Ended, RankEnd, Reply, Word};
 use tutti_sys::job::Job;
 
@@ -152,7 +152,7 @@ impl Inquiry {
 }
 
 /// Returns the address request for the rank at a place, from a program of this generation.
-fn ask(place: Place, generation: u32) -> Ask {
+fn ask(place: RankPlace, generation: u32) -> Ask {
     Ask { host: place.host, local: place.local, generation }
 }
 

@@ -61,7 +61,7 @@ const AGAIN: Duration = Duration::from_millis(10);
 
 /// Arguments of a node from its supervisor.
 #[derive(Debug)]
-pub struct Given {
+pub struct NodeArguments {
     /// Pipe that delivers signal numbers. It ends when the supervisor does.
     pub control: PipeReader,
     /// Standard input of mpirun, used at the root.
@@ -81,7 +81,7 @@ pub struct Given {
 struct Node {
     start: Instant,
     clock: Clock,
-    given: Given,
+    given: NodeArguments,
     poller: Poller,
     has_control: bool,
     child_signals: SignalFd,
@@ -122,7 +122,7 @@ struct Node {
 }
 
 /// Runs the job as its root, and returns its exit status.
-pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: Given) -> u8 {
+pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: NodeArguments) -> u8 {
     // Waiting ranks yield their processors to each other, which the kernel does within a session. Therefore a
     // job that a rank has started stays in the session of that rank.
     if request.spawned.is_some() {
@@ -151,7 +151,7 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
 
 /// Runs as daemon `number` of a job on another host, whose parent listens at `parents`. Returns the exit
 /// status of this process.
-pub fn run_daemon(number: u32, parents: &[SocketAddr], given: Given) -> u8 {
+pub fn run_daemon(number: u32, parents: &[SocketAddr], given: NodeArguments) -> u8 {
     process::lead_session();
     let joined = Node::new(given, Daemon::new(number)).and_then(|mut node| {
         let nonce = connections::random_nonce()?;
@@ -182,13 +182,13 @@ fn fail(error: &io::Error) -> u8 {
 
 impl Node {
     /// Creates the event loop of a daemon, and makes this process adopt orphans.
-    fn new(given: Given, daemon: Daemon) -> io::Result<Node> {
+    fn new(given: NodeArguments, daemon: Daemon) -> io::Result<Node> {
         process::set_name(speaker::LAUNCHER_NAME);
         process::adopt_orphans()?;
         let poller = Poller::new()?;
         event::set_nonblocking(given.control.as_fd())?;
         poller.add(given.control.as_fd(), TOKEN_CONTROL, Interest::Read)?;
-        let child_signals = SignalFd::new(&Mask::of(&[libc::SIGCHLD]), true)?;
+        let child_signals = SignalFd::new(&Mask::from_signals(&[libc::SIGCHLD]), true)?;
         poller.add(child_signals.as_fd(), TOKEN_CHILD, Interest::Read)?;
         Ok(Node {
             start: Instant::now(),

@@ -231,7 +231,7 @@ mod tests {
     }
 
     impl Case {
-        fn of(ranks: u32) -> Case {
+        fn with_ranks(ranks: u32) -> Case {
             Case { ranks, ..Case::default() }
         }
 
@@ -261,15 +261,15 @@ mod tests {
 
     #[test]
     fn by_default_ranks_that_fill_the_cores_are_bound_to_them() {
-        check("one-2", "0-1", Case::of(2), &["0", "1"]);
-        check("one-2", "0-1", Case::of(1), &["none"]);
-        check("one-2", "0-1", Case::of(3), &["none"; 3]);
-        check("one-2", "0-1", Case { threads: true, ..Case::of(2) }, &["none"; 2]);
-        check("one-2", "0-1", Case { usable: 1, ..Case::of(2) }, &["none"; 2]);
-        check("one-2", "1", Case::of(1), &["1"]);
-        check("laptop-4x2", "0-7", Case::of(4), &["0,4", "1,5", "2,6", "3,7"]);
-        check("laptop-4x2", "0-7", Case::of(8), &["none"; 8]);
-        check("laptop-4x2", "0-1,4", Case::of(2), &["0,4", "1"]);
+        check("one-2", "0-1", Case::with_ranks(2), &["0", "1"]);
+        check("one-2", "0-1", Case::with_ranks(1), &["none"]);
+        check("one-2", "0-1", Case::with_ranks(3), &["none"; 3]);
+        check("one-2", "0-1", Case { threads: true, ..Case::with_ranks(2) }, &["none"; 2]);
+        check("one-2", "0-1", Case { usable: 1, ..Case::with_ranks(2) }, &["none"; 2]);
+        check("one-2", "1", Case::with_ranks(1), &["1"]);
+        check("laptop-4x2", "0-7", Case::with_ranks(4), &["0,4", "1,5", "2,6", "3,7"]);
+        check("laptop-4x2", "0-7", Case::with_ranks(8), &["none"; 8]);
+        check("laptop-4x2", "0-1,4", Case::with_ranks(2), &["0,4", "1"]);
     }
 
     #[test]
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn ranks_have_cores_of_their_own_and_follow_one_another_on_a_unit() {
         let epyc = "epyc-2x16-nps2";
-        let of = |ranks, placing| Case { placing, ..Case::of(ranks) };
+        let of = |ranks, placing| Case { placing, ..Case::with_ranks(ranks) };
         let four = Placing { cores_per_rank: 4, ..Placing::default() };
         check(epyc, "0-31", of(3, four.clone()), &["0-3", "4-7", "8-11"]);
         check(
@@ -314,7 +314,7 @@ mod tests {
             told: vec![(1, Cores { package, cores: cores.to_vec() })],
             ..Placing::default()
         };
-        let of = |placing| Case { placing, ..Case::of(2) };
+        let of = |placing| Case { placing, ..Case::with_ranks(2) };
         check("epyc-2x16-nps2", "0-31", of(told(Some(1), &[0, 2])), &["none", "16,18"]);
         check("laptop-4x2", "0-7", of(told(None, &[3])), &["none", "3,7"]);
         check(
@@ -335,9 +335,9 @@ mod tests {
                 Demand { world: &world, threads: case.threads, usable: processors, placing: &case.placing };
             assert_eq!(needs_machine(&demand, &allowed), expected, "{case:?}");
         };
-        check(Case::of(2), 2, true);
-        check(Case::of(3), 2, false);
-        check(Case::of(2), 64, false);
+        check(Case::with_ranks(2), 2, true);
+        check(Case::with_ranks(3), 2, false);
+        check(Case::with_ranks(2), 64, false);
         check(Case::bound(2, None, BindTo::None), 2, false);
         check(Case::bound(2, None, BindTo::Core), 64, true);
     }

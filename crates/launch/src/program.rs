@@ -21,7 +21,7 @@ use crate::outcome::STATUS_USAGE;
 use crate::report::Shown;
 use crate::request::{Assignment, Program, Request, Verbosity};
 use crate::tree::handshake;
-use crate::tree::message::{JobInfo, Manner, ProgramPlan};
+use crate::tree::message::{JobInfo, ProgramPlan, RankOptions};
 use crate::{calibration, debugger, io_servers, mapping, rankfile};
 
 pub mod again;
@@ -87,22 +87,22 @@ pub struct JobPlan {
 
 /// Reason why a request cannot be run.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct PrepareError {
     /// Exit status of mpirun.
     pub status: u8,
     /// Text for the user.
     pub reason: String,
 }
 
-pub(crate) fn usage(reason: String) -> Refusal {
-    Refusal { status: STATUS_USAGE, reason }
+pub(crate) fn usage(reason: String) -> PrepareError {
+    PrepareError { status: STATUS_USAGE, reason }
 }
 
 /// Prepares the job of a request.
 ///
 /// # Errors
 /// Returns the first error that is found.
-pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
+pub fn prepare(request: &Request) -> Result<JobPlan, PrepareError> {
     let launcher = match &request.prefix {
         Some(prefix) => Path::new(prefix).join("bin/mpirun"),
         None => std::env::current_exe().unwrap_or_else(|_| "mpirun".into()),
@@ -171,7 +171,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, Refusal> {
 }
 
 /// Draws the random secret of a job.
-fn random_secret() -> Result<job::Secret, Refusal> {
+fn random_secret() -> Result<job::Secret, PrepareError> {
     job::Secret::random().map_err(|error| usage(format!("no randomness: {}", refusal::explain(&error))))
 }
 
@@ -216,8 +216,8 @@ fn keeping(config: &Config) -> (Writing, Packed) {
 }
 
 /// Returns the options for the placement and output of ranks.
-fn manner(request: &Request, config: &Config) -> Manner {
-    Manner {
+fn manner(request: &Request, config: &Config) -> RankOptions {
+    RankOptions {
         placing: request.placing.clone(),
         report_bindings: request.report_bindings,
         tagging: request.tagging.clone(),
@@ -261,7 +261,7 @@ fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<
 }
 
 /// Counts the ranks and assigns them to hosts.
-fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Placement, Refusal> {
+fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Placement, PrepareError> {
     let host_of = assigned(request, hosts, info).map_err(usage)?;
     let slots = match &host_of {
         Some(host_of) => vec![host_of.len() as u32],
@@ -359,7 +359,7 @@ impl HostJob {
         placement: Placement,
         host: u32,
         is_here: bool,
-    ) -> Result<HostJob, Refusal> {
+    ) -> Result<HostJob, PrepareError> {
         let world = placement.ranks_on(host);
         let mut ends = Vec::new();
         for &(_, count) in &info.programs_of {
@@ -399,7 +399,7 @@ fn locate(
     info: &JobInfo,
     mut variables: Variables,
     is_here: bool,
-) -> Result<Ready, Refusal> {
+) -> Result<Ready, PrepareError> {
     let path_of = |bytes: &Vec<u8>| PathBuf::from(OsString::from_vec(bytes.clone()));
     let directory = program.directory.as_ref().or((!is_here).then_some(&info.directory)).map(path_of);
     if let Some(directory) = directory.as_ref().filter(|directory| !directory.is_dir()) {
@@ -433,7 +433,7 @@ fn locate(
 
 /// Refuses several ranks of a program of another MPI library. Each of them would be rank 0 of a job of one
 /// rank.
-fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal> {
+fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), PrepareError> {
     let starts = config.is_some_and(|config| config.launch.foreign_mpi == ForeignMpi::Start);
     match ready.needed.as_ref().filter(|needed| needed.abi != Abi::Standard && !starts) {
         Some(needed) => Err(usage(format!("{} {needed}", ready.file.display()))),
@@ -443,13 +443,13 @@ fn refuse_foreign(ready: &Ready, config: Option<&Config>) -> Result<(), Refusal>
 
 /// Finds the file of a program. A name with a slash is a path relative to `base`; another name is searched in
 /// `path`.
-fn find(name: &Path, base: &Path, path: &OsStr) -> Result<PathBuf, Refusal> {
+fn find(name: &Path, base: &Path, path: &OsStr) -> Result<PathBuf, PrepareError> {
     let shown = name.display();
     if name.components().count() > 1 || name.to_string_lossy().contains('/') {
         let file = base.join(name);
         return match executable(&file) {
             Found::Yes => std::path::absolute(&file).map_err(|error| usage(format!("{shown}: {error}"))),
-            Found::No(reason) => Err(Refusal {
+            Found::No(reason) => Err(PrepareError {
                 status: STATUS_NOT_EXECUTABLE,
                 reason: format!("cannot execute {shown}: {reason}"),
             }),
@@ -468,15 +468,15 @@ fn find(name: &Path, base: &Path, path: &OsStr) -> Result<PathBuf, Refusal> {
         }
     }
     if let Some(reason) = refused {
-        return Err(Refusal { status: STATUS_NOT_EXECUTABLE, reason });
+        return Err(PrepareError { status: STATUS_NOT_EXECUTABLE, reason });
     }
     let here = matches!(executable(&base.join(name)), Found::Yes);
     let hint = if here { format!("; did you mean ./{shown}?") } else { String::new() };
     Err(missing(format!("program {shown} is not in PATH{hint}")))
 }
 
-fn missing(reason: String) -> Refusal {
-    Refusal { status: STATUS_NOT_FOUND, reason }
+fn missing(reason: String) -> PrepareError {
+    PrepareError { status: STATUS_NOT_FOUND, reason }
 }
 
 enum Found {

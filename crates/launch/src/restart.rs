@@ -10,7 +10,7 @@ use tutti_checkpoint::sets::Directory;
 use tutti_sys::refusal;
 
 use crate::outcome::Outcome;
-use crate::program::{self, Refusal};
+use crate::program::{self, PrepareError};
 use crate::request::Request;
 use crate::{report, supervisor};
 
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Takes the lock of the directory into which the job will write checkpoints. It is not taken if the
 /// directory does not exist yet, or if only a restart is requested. In these cases the first checkpoint takes
 /// it.
-fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock>, Refusal> {
+fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock>, PrepareError> {
     let said = &request.checkpoints;
     let writes = said.directory.is_some() || said.every.is_some() || said.on_signal.is_some();
     let place = place.map(Path::new).filter(|place| (writes || said.restarts > 0) && place.is_dir());
@@ -33,7 +33,7 @@ fn lock(request: &Request, place: Option<&OsStr>) -> Result<Option<DirectoryLock
 ///
 /// # Errors
 /// Fails if the job cannot be prepared or started.
-pub fn run(mut request: Request) -> Result<u8, Refusal> {
+pub fn run(mut request: Request) -> Result<u8, PrepareError> {
     let mut left = request.checkpoints.restarts;
     let said = &request.checkpoints;
     let place = said.directory.clone().or_else(|| said.restart.as_ref().map(|(place, _)| place.clone()));

@@ -15,7 +15,7 @@ use crate::outcome::{Outcome, STATUS_DAMAGED};
 use crate::policy::{self, Event, Notice, Policy};
 use crate::report::{self, Named};
 
-use crate::tree::message::{Ending, JobInfo, Loss, Phase, RankExit, Refusal};
+use crate::tree::message::{Ending, JobInfo, Loss, Phase, RankExit, StartFailure};
 use crate::tree::shape::Shape;
 
 /// Exit status when a host is lost.
@@ -149,7 +149,7 @@ impl Root {
     }
 
     /// Handles the report of a daemon that cannot start its ranks.
-    pub fn refused(&mut self, refusal: Refusal, now: Duration, actions: &mut Vec<policy::Action>) {
+    pub fn refused(&mut self, refusal: StartFailure, now: Duration, actions: &mut Vec<policy::Action>) {
         let gone = self.give_up(|daemon| daemon == refusal.daemon);
         if refusal.status == STATUS_DAMAGED && self.job.restart.is_some() {
             self.outcome = Outcome::Damaged;

@@ -21,7 +21,7 @@ use tutti_sys::process::{self, Exit, Reaped};
 use tutti_sys::signal::{self, Mask, SignalFd};
 
 use crate::input::Input;
-use crate::node::Given;
+use crate::node::NodeArguments;
 use crate::outcome::{EndReport, Outcome};
 use crate::program::JobPlan;
 use crate::request::Request;
@@ -133,14 +133,15 @@ fn supervise(
     input: Input,
     rank_input: OwnedFd,
     secret: [u8; 32],
-    run: impl FnOnce(Given) -> u8,
+    run: impl FnOnce(NodeArguments) -> u8,
     speaks: bool,
 ) -> io::Result<Ended> {
     // A signal that was ignored at the start stays ignored (nohup).
     let wanted: Vec<i32> = PASSED_ON.into_iter().filter(|&signal| !signal::is_ignored(signal)).collect();
-    let listened = Mask::of(&[&wanted[..], &[libc::SIGCHLD]].concat());
+    let listened = Mask::from_signals(&[&wanted[..], &[libc::SIGCHLD]].concat());
     // With SIGTTIN and SIGTTOU blocked, this process gets an error instead of being stopped.
-    let blocked = Mask::of(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
+    let blocked =
+        Mask::from_signals(&[&PASSED_ON[..], &[libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU]].concat());
     // A job that is restarted automatically gets the signal mask that this process had at first.
     static ORIGINAL: OnceLock<Mask> = OnceLock::new();
     let now = blocked.block();
@@ -162,7 +163,7 @@ fn supervise(
         drop(above.take());
         let (control, input, outcome, shows) =
             below.take().expect("set above and taken once in each process");
-        run(Given { control, input, mask: original, secret, killings, table: Some(shows), outcome })
+        run(NodeArguments { control, input, mask: original, secret, killings, table: Some(shows), outcome })
     })?;
     drop(below.take());
     let (control, input, poller, table) = above.take().expect("set above and taken once in each process");

@@ -18,7 +18,7 @@ use tutti_netd::loaded::{EGRESS, INGRESS, Owner, fill_group, load, program, set}
 use tutti_offload::layout::{
     AREA_BYTES, COUNTERS, Counter, OPERAND_BYTES, Operator, PORT, PROGRAMS, RECORD_BYTES, entries,
 };
-use tutti_offload::packet::{self, Line, Refusal};
+use tutti_offload::packet::{self, Line, PacketError};
 use tutti_transport::adaptive::tag::Key;
 
 const KEY: [u8; 16] = *b"sixteen bytes...";
@@ -118,8 +118,8 @@ impl Both {
         let mut out = Vec::new();
         let read = packet::read(bytes, rank, &self.line, is_own);
         let (counter, sequence) = match &read {
-            Err(Refusal::NotOurs) => (None, None),
-            Err(Refusal::Dropped(counter)) => (Some(*counter), None),
+            Err(PacketError::NotOurs) => (None, None),
+            Err(PacketError::Dropped(counter)) => (Some(*counter), None),
             Ok(packet) => {
                 let verdict = self.machine.take(packet, &mut out);
                 (Some(counter_of(verdict)), Some(packet.sequence))

@@ -42,7 +42,7 @@ pub struct Line {
 
 /// Reason why bytes are no packet for the interface of a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PacketError {
     /// The packet does not belong to this job and is passed on unchanged.
     NotOurs,
     /// The packet is dropped, and this counter incremented.
@@ -73,19 +73,21 @@ pub fn write(packet: &Packet, line: &Line) -> Vec<u8> {
 ///
 /// # Errors
 /// The reason for which the bytes are dropped or passed on.
-pub fn read(bytes: &[u8], rank: u32, line: &Line, is_own: bool) -> Result<Packet, Refusal> {
-    let Some((header, behind)) = bytes.split_at_checked(HEADER_BYTES) else { return Err(Refusal::NotOurs) };
+pub fn read(bytes: &[u8], rank: u32, line: &Line, is_own: bool) -> Result<Packet, PacketError> {
+    let Some((header, behind)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return Err(PacketError::NotOurs);
+    };
     let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
     let half = |at: usize| u16::from_le_bytes([header[at], header[at + 1]]);
     if word(0) != MAGIC || word(4) != line.job {
-        return Err(Refusal::NotOurs);
+        return Err(PacketError::NotOurs);
     }
     let is_call = header[16] == 1;
     if is_own != is_call {
-        return Err(if is_own { Refusal::NotOurs } else { Refusal::Dropped(Counter::Foreign) });
+        return Err(if is_own { PacketError::NotOurs } else { PacketError::Dropped(Counter::Foreign) });
     }
     if word(8) != line.group || word(28) != rank {
-        return Err(Refusal::Dropped(Counter::Foreign));
+        return Err(PacketError::Dropped(Counter::Foreign));
     }
     let operation = Operation { program: header[18], operator: header[19], bytes: half(20) };
     let (block, data) = (usize::from(operation.bytes), usize::from(half(22)));
@@ -97,17 +99,17 @@ pub fn read(bytes: &[u8], rank: u32, line: &Line, is_own: bool) -> Result<Packet
         && usize::from(operation.operator) < Operator::ALL.len()
         && word(12) != 0;
     if !is_sound {
-        return Err(Refusal::Dropped(Counter::Malformed));
+        return Err(PacketError::Dropped(Counter::Malformed));
     }
     if line.key.tag(&[&header[..BEFORE_TAG], behind]) != header[BEFORE_TAG..] {
-        return Err(Refusal::Dropped(Counter::Forged));
+        return Err(PacketError::Dropped(Counter::Forged));
     }
     let purpose = match (header[16], header[17]) {
         (1, 0) => Purpose::Enter,
         (2, event) => Purpose::Message { event },
         (3, rule) => Purpose::Ask { rule },
         (4, event) => Purpose::Alive { event },
-        _ => return Err(Refusal::Dropped(Counter::Malformed)),
+        _ => return Err(PacketError::Dropped(Counter::Malformed)),
     };
     let data = behind[..data].to_vec();
     Ok(Packet { sequence: word(12), operation, from: word(24), to: rank, purpose, data })
@@ -127,7 +129,7 @@ mod tests {
         let bytes = write(&packet, &line());
         let is_own = purpose == Purpose::Enter;
         assert_eq!(read(&bytes, 2, &line(), is_own), Ok(packet));
-        assert_eq!(read(&bytes, 3, &line(), is_own), Err(Refusal::Dropped(Counter::Foreign)));
+        assert_eq!(read(&bytes, 3, &line(), is_own), Err(PacketError::Dropped(Counter::Foreign)));
         for place in 0..bytes.len() {
             let mut wrong = bytes.clone();
             wrong[place] ^= 0x10;

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::clang::{Kind, Node, Shape};
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 /// The largest number of an expression: sums and products of a few of them fit 64 bits.
 pub const LARGEST: i64 = 1 << 40;
 
 /// The meaning of the parts of an expression, for [`Affine::parse`].
-pub trait Terms {
+pub trait TermMeaning {
     /// Returns the value of a variable, or the reason why it must not be used.
-    fn variable(&mut self, node: &Node) -> Result<Affine, Refusal>;
+    fn variable(&mut self, node: &Node) -> Result<Affine, Unsupported>;
 
     /// Notes the value of `node`, which C computes in the type of `node`.
-    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Refusal>;
+    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Unsupported>;
 }
 
 /// A sum of variables with factors and a constant.
@@ -65,10 +65,10 @@ impl Affine {
     /// # Errors
     /// Fails if the expression is not affine, has numbers beyond [`LARGEST`], or contains a part that `terms`
     /// refuses.
-    pub fn parse(node: &Node, source: &str, terms: &mut dyn Terms) -> Result<Affine, Refusal> {
+    pub fn parse(node: &Node, source: &str, terms: &mut dyn TermMeaning) -> Result<Affine, Unsupported> {
         let text = source.get(node.span.clone()).unwrap_or_default();
         let refuse = |wrong: &str| {
-            Err(Refusal::at_place(
+            Err(Unsupported::at_place(
                 node.place,
                 text,
                 wrong,

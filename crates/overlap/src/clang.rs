@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 
 use libloading::Library;
 
-use crate::refusal::{Place, Refusal};
+use crate::refusal::{SourcePosition, Unsupported};
 
 /// Kind of a node; `Other` for all kinds that the translation does not distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub struct Node {
     /// Declaration that the name refers to, for names.
     pub declaration: Option<Declaration>,
     /// Position of the first character, after expansion of macros.
-    pub place: Place,
+    pub place: SourcePosition,
     /// Whether it stands in the main file, and not in one that this includes.
     pub is_main: bool,
     /// Bytes of the node in the main file; empty for nodes of another file.
@@ -222,7 +222,7 @@ fn candidates() -> Vec<String> {
 
 impl Clang {
     /// Loads the newest libclang, or that named by LIBCLANG_PATH.
-    pub fn load() -> Result<Clang, Refusal> {
+    pub fn load() -> Result<Clang, Unsupported> {
         for name in candidates() {
             // SAFETY: libclang's initialisers do nothing but set up its own state.
             let Ok(library) = (unsafe { Library::new(&name) }) else { continue };
@@ -237,7 +237,7 @@ impl Clang {
                 return Ok(clang);
             }
         }
-        Err(Refusal::general(
+        Err(Unsupported::general(
             "libclang 17 or later was not found; install it (Debian, Ubuntu: apt-get install libclang1-19), or set LIBCLANG_PATH to the library",
         ))
     }
@@ -248,9 +248,9 @@ impl Clang {
     }
 
     /// Returns the declarations of the main file `path`, compiled with `arguments`.
-    pub fn parse(&self, path: &str, arguments: &[String]) -> Result<Vec<Node>, Refusal> {
+    pub fn parse(&self, path: &str, arguments: &[String]) -> Result<Vec<Node>, Unsupported> {
         let c_text = |text: &str| {
-            CString::new(text).map_err(|_| Refusal::general(format!("{text:?} holds a zero byte")))
+            CString::new(text).map_err(|_| Unsupported::general(format!("{text:?} holds a zero byte")))
         };
         let owned: Vec<CString> = arguments.iter().map(|text| c_text(text)).collect::<Result<_, _>>()?;
         let pointers: Vec<*const c_char> = owned.iter().map(|text| text.as_ptr()).collect();
@@ -273,7 +273,7 @@ impl Clang {
             let unit =
                 parse(index, path.as_ptr(), pointers.as_ptr(), pointers.len() as c_int, null_mut(), 0, 0);
             let result = if unit.is_null() {
-                Err(Refusal::general("libclang cannot read this file"))
+                Err(Unsupported::general("libclang cannot read this file"))
             } else {
                 let main = self
                     .get::<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void>("clang_getFile");
@@ -308,7 +308,7 @@ impl Clang {
     }
 
     /// Returns the first error of the compiler.
-    fn complaints(&self, unit: *mut c_void) -> Result<(), Refusal> {
+    fn complaints(&self, unit: *mut c_void) -> Result<(), Unsupported> {
         // SAFETY: `unit` is alive; each diagnostic is disposed of after its last use.
         unsafe {
             let count =
@@ -336,7 +336,7 @@ impl Clang {
                     let (place, _, is_main) = self.expansion(location);
                     let there = format!("in line {} of a file that this one includes: ", place.line);
                     let there = if is_main { "" } else { &there };
-                    return Err(Refusal {
+                    return Err(Unsupported {
                         place: is_main.then_some(place),
                         message: format!("the compiler says: {there}{words}; mend the program first"),
                     });
@@ -383,7 +383,7 @@ impl Clang {
 
     /// Returns position and byte offset of a location after macro expansion, and whether it is in the main
     /// file.
-    fn expansion(&self, location: Location) -> (Place, usize, bool) {
+    fn expansion(&self, location: Location) -> (SourcePosition, usize, bool) {
         type Find = unsafe extern "C" fn(Location, *mut *mut c_void, *mut c_uint, *mut c_uint, *mut c_uint);
         type Equal = unsafe extern "C" fn(*mut c_void, *mut c_void) -> c_int;
         let (mut file, mut line, mut column, mut offset) = (null_mut(), 0, 0, 0);
@@ -399,7 +399,7 @@ impl Clang {
             );
             self.get::<Equal>("clang_File_isEqual")(file, self.main.get()) != 0
         };
-        (Place { line: line as usize, column: column as usize }, offset as usize, is_main)
+        (SourcePosition { line: line as usize, column: column as usize }, offset as usize, is_main)
     }
 
     fn node(&self, cursor: Cursor) -> Node {

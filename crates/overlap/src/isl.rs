@@ -20,7 +20,7 @@ use std::rc::Rc;
 
 use libloading::Library;
 
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 type Pointer = *mut c_void;
 
@@ -74,7 +74,7 @@ pub struct Map(Object);
 
 impl Isl {
     /// Loads libisl and creates its context.
-    pub fn load() -> Result<Isl, Refusal> {
+    pub fn load() -> Result<Isl, Unsupported> {
         for name in ["libisl.so.23", "libisl.so.22", "libisl.so"] {
             // SAFETY: libisl has no initialisers.
             let Ok(library) = (unsafe { Library::new(name) }) else { continue };
@@ -97,7 +97,9 @@ impl Isl {
             }
             return Ok(isl);
         }
-        Err(Refusal::general("libisl was not found; install it (Debian, Ubuntu: apt-get install libisl23)"))
+        Err(Unsupported::general(
+            "libisl was not found; install it (Debian, Ubuntu: apt-get install libisl23)",
+        ))
     }
 
     /// Returns the reason of the first error since the last call of [`Isl::begin`].

@@ -53,13 +53,13 @@ pub mod tiles;
 
 use std::process::Command;
 
-use refusal::Refusal;
+use refusal::Unsupported;
 
 /// Translates the program in the file `path`, which is parsed with `flags` (`-I`, `-D`).
 ///
 /// # Errors
 /// Returns the part that cannot be translated, with its position.
-pub fn translate(path: &str, flags: &[String], options: generate::Options) -> Result<String, Refusal> {
+pub fn translate(path: &str, flags: &[String], options: generate::Options) -> Result<String, Unsupported> {
     let flags: Vec<String> = flags.iter().cloned().chain(system_headers()).collect();
     Translator::load()?.translate(path, &flags, options)
 }
@@ -72,7 +72,7 @@ pub struct Translator {
 
 impl Translator {
     /// Loads libclang and libisl.
-    pub fn load() -> Result<Translator, Refusal> {
+    pub fn load() -> Result<Translator, Unsupported> {
         Ok(Translator { clang: clang::Clang::load()?, isl: isl::Isl::load()? })
     }
 
@@ -82,8 +82,9 @@ impl Translator {
         path: &str,
         flags: &[String],
         options: generate::Options,
-    ) -> Result<String, Refusal> {
-        let source = std::fs::read_to_string(path).map_err(|error| Refusal::general(error.to_string()))?;
+    ) -> Result<String, Unsupported> {
+        let source =
+            std::fs::read_to_string(path).map_err(|error| Unsupported::general(error.to_string()))?;
         let nodes = self.clang.parse(path, flags)?;
         let file = region::File { source: &source, nodes: &nodes };
         let regions = region::read(&file)?;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use tutti_overlap::generate::{Options, Scheme};
-use tutti_overlap::refusal::Refusal;
+use tutti_overlap::refusal::Unsupported;
 use tutti_overlap::translate;
 
 /// Translates loops over time and space in C into MPI that communicates while it computes.
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn translated(arguments: &Arguments, path: &str) -> Result<String, Refusal> {
+fn translated(arguments: &Arguments, path: &str) -> Result<String, Unsupported> {
     let scheme = match arguments.scheme {
         Choice::Auto => Scheme::Auto,
         Choice::Step => Scheme::Step,
@@ -71,10 +71,10 @@ fn translated(arguments: &Arguments, path: &str) -> Result<String, Refusal> {
     translate(path, &flags, options)
 }
 
-fn write(path: &Path, text: &str) -> Result<(), Refusal> {
+fn write(path: &Path, text: &str) -> Result<(), Unsupported> {
     if path == Path::new("-") {
         print!("{text}");
         return Ok(());
     }
-    std::fs::write(path, text).map_err(|error| Refusal::general(format!("{}: {error}", path.display())))
+    std::fs::write(path, text).map_err(|error| Unsupported::general(format!("{}: {error}", path.display())))
 }

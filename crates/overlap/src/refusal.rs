@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A place in the user's file, both counted from 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourcePosition {
     /// Line number, beginning with 1.
     pub line: usize,
     /// The column, in bytes.
@@ -13,27 +13,27 @@ pub struct Place {
 
 /// The one error of this crate.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct Unsupported {
     /// Position in the file, if the problem has one.
-    pub place: Option<Place>,
+    pub place: Option<SourcePosition>,
     /// Message for the user: the expression, the problem and the remedy.
     pub message: String,
 }
 
-impl Refusal {
+impl Unsupported {
     /// Returns a refusal of `expression` at `place`: `wrong` describes the problem, `remedy` the solution.
-    pub fn at_place(place: Place, expression: &str, wrong: &str, remedy: &str) -> Refusal {
+    pub fn at_place(place: SourcePosition, expression: &str, wrong: &str, remedy: &str) -> Unsupported {
         let expression = expression.split_whitespace().collect::<Vec<_>>().join(" ");
         let short = match expression.char_indices().nth(60) {
             Some((at, _)) => format!("{}...", &expression[..at]),
             None => expression,
         };
-        Refusal { place: Some(place), message: format!("`{short}` {wrong}; {remedy}") }
+        Unsupported { place: Some(place), message: format!("`{short}` {wrong}; {remedy}") }
     }
 
     /// Returns a refusal that concerns no position.
-    pub fn general(message: impl Into<String>) -> Refusal {
-        Refusal { place: None, message: message.into() }
+    pub fn general(message: impl Into<String>) -> Unsupported {
+        Unsupported { place: None, message: message.into() }
     }
 
     /// Formats the refusal like a compiler's error in the file `path`.
@@ -45,7 +45,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Unsupported {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.message)
     }

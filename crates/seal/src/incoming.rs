@@ -202,7 +202,7 @@ impl Incoming {
     /// Processes the salt with which the other end starts a renewal.
     fn heard_salt(&mut self, salt: Salt) -> Result<(), Forged> {
         let Expected { own, earlier, old_bytes } = self.expected.ok_or(Forged)?;
-        let of = |own| Salts::of(self.keys.end, own, salt);
+        let of = |own| Salts::new(self.keys.end, own, salt);
         let from = self.keys.end.other();
         match earlier {
             // The other end answered the earlier renewal. Only bytes that it sealed then can have arrived

@@ -37,7 +37,7 @@ pub struct Salts {
 }
 
 impl Salts {
-    pub(crate) fn of(end: End, own: Salt, other: Salt) -> Salts {
+    pub(crate) fn new(end: End, own: Salt, other: Salt) -> Salts {
         match end {
             End::Connecting => Salts { connecting: own, accepting: other },
             End::Accepting => Salts { connecting: other, accepting: own },

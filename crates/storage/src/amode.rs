@@ -42,7 +42,7 @@ impl Amode {
     }
 
     /// Returns the mode for an existing file that is read, written, or both.
-    pub fn of(read: bool, write: bool) -> Amode {
+    pub fn for_existing(read: bool, write: bool) -> Amode {
         Amode(match (read, write) {
             (_, false) => RDONLY,
             (false, true) => WRONLY,

@@ -110,12 +110,12 @@ impl Hints {
         let text = tutti_sys::user::variable(HINTS_FILE).and_then(|path| std::fs::read_to_string(path).ok());
         let text = text.unwrap_or_default();
         let pairs: BTreeMap<&str, &str> = parse(&text).collect();
-        Hints::default().with(|key| pairs.get(key).copied())
+        Hints::default().with_values(|key| pairs.get(key).copied())
     }
 
     /// Returns these hints, changed by the values that `said` returns for each key. Invalid values change
     /// nothing.
-    pub fn with<'a>(mut self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
+    pub fn with_values<'a>(mut self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
         let choice = |key| said(key).and_then(Choice::parse);
         let number = |key| said(key).and_then(|text| text.trim().parse::<u64>().ok());
         if let Some(reads) = choice("romio_cb_read") {
@@ -151,7 +151,7 @@ impl Hints {
     /// Returns these hints, changed by those that a program sets for an open file. Hints about the creation
     /// of a file stay unchanged.
     pub fn changed_by<'a>(self, said: impl Fn(&str) -> Option<&'a str>) -> Hints {
-        Hints { stripe_bytes: self.stripe_bytes, stripes: self.stripes, ..self.with(said) }
+        Hints { stripe_bytes: self.stripe_bytes, stripes: self.stripes, ..self.with_values(said) }
     }
 
     /// Returns true if members may exchange data before a collective access.
@@ -230,13 +230,13 @@ pub fn without_prefix(name: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn with(pairs: &[(&str, &str)]) -> Hints {
+    fn hints_from(pairs: &[(&str, &str)]) -> Hints {
         let said = |key: &str| pairs.iter().find(|pair| pair.0 == key).map(|pair| pair.1);
-        Hints::default().with(said)
+        Hints::default().with_values(said)
     }
 
     fn check(pairs: &[(&str, &str)], expected: Hints) {
-        assert_eq!(with(pairs), expected);
+        assert_eq!(hints_from(pairs), expected);
     }
 
     #[test]
@@ -250,7 +250,10 @@ mod tests {
         let none =
             Hints { exchange_reads: Choice::Disable, exchange_writes: Choice::Disable, ..Hints::default() };
         check(&[("collective_buffering", "false")], none);
-        assert_eq!(none.with(|key| (key == "collective_buffering").then_some("true")), Hints::default());
+        assert_eq!(
+            none.with_values(|key| (key == "collective_buffering").then_some("true")),
+            Hints::default()
+        );
         assert_eq!(none.changed_by(|key| key.starts_with("striping").then_some("7")), none);
         check(&[("cb_buffer_size", "8192")], Hints { buffer_bytes: 8192, ..Hints::default() });
     }

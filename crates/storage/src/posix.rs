@@ -72,20 +72,20 @@ impl Posix {
         }
         let what = || format!("cannot open {}", path.display());
         let file = options.open(path).map_err(|error| failed(&what(), &error))?;
-        Posix::of(file, path.to_path_buf(), amode)
+        Posix::from_file(file, path.to_path_buf(), amode)
     }
 
     /// Wraps a file that is already open; `path` is used in messages.
     ///
     /// # Errors
     /// Errors of the system; `BadFile` for a directory.
-    pub fn of(file: File, path: PathBuf, amode: Amode) -> Result<Posix> {
+    pub fn from_file(file: File, path: PathBuf, amode: Amode) -> Result<Posix> {
         let what = || format!("cannot open {}", path.display());
         let status = file.metadata().map_err(|error| failed(&what(), &error))?;
         if status.is_dir() {
             return Err(Error::new(ErrorClass::BadFile, format!("{}: it is a directory", what())));
         }
-        let system = FileSystem::of(file.as_fd()).map_err(|error| failed(&what(), &error))?;
+        let system = FileSystem::of_file(file.as_fd()).map_err(|error| failed(&what(), &error))?;
         // A writable mapping also needs read access.
         let maps =
             status.is_file() && amode.reads() && amode.writes() && matches!(system, FileSystem::Local(_));

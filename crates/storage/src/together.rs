@@ -26,7 +26,7 @@ pub enum Wish {
 
 impl Wish {
     /// Returns the condition that a hint means for a file on such a file system.
-    pub fn of(choice: Choice, write: bool, is_remote: bool) -> Wish {
+    pub fn from_hint(choice: Choice, write: bool, is_remote: bool) -> Wish {
         match choice {
             Choice::Enable => Wish::Always,
             Choice::Disable => Wish::Never,

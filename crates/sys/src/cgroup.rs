@@ -75,10 +75,10 @@ impl Killings {
     /// Reads the present counts of the kernel.
     pub fn now() -> Killings {
         let all = fs::read_to_string("/proc/vmstat").unwrap_or_default();
-        Killings::of(&groups("memory"), &all)
+        Killings::from_counts(&groups("memory"), &all)
     }
 
-    fn of(groups: &[Group], vmstat: &str) -> Killings {
+    fn from_counts(groups: &[Group], vmstat: &str) -> Killings {
         let count = |group: &Group| {
             let file = if group.is_unified { "memory.events" } else { "memory.oom_control" };
             field(&group.read(file)?, "oom_kill")
@@ -134,7 +134,7 @@ mod tests {
             fs::write(path, text).unwrap();
         }
         let found = groups_of(groups, "memory", &root);
-        let killings = Killings::of(&found, vmstat);
+        let killings = Killings::from_counts(&found, vmstat);
         let got = (killings.in_group, killings.in_all, memory_limit(&found));
         let _ = fs::remove_dir_all(root);
         assert_eq!(got, expected, "{groups}");

@@ -142,7 +142,7 @@ pub fn duplicate_above_stdio(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
 /// # Errors
 /// Too many descriptors.
 pub fn pipe() -> io::Result<(io::PipeReader, io::PipeWriter)> {
-    io::pipe().map_err(|error| refusal::of("pipe2", error))
+    io::pipe().map_err(|error| refusal::with_call("pipe2", error))
 }
 
 /// Returns the number of unread bytes in a pipe or a socket. Either end of a pipe may be passed.

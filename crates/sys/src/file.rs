@@ -128,7 +128,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Errors of fstatfs.
-    pub fn of(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
+    pub fn of_file(fd: BorrowedFd<'_>) -> io::Result<FileSystem> {
         // SAFETY: an all-zero statfs is a valid value of that plain C structure.
         let mut status: libc::statfs = unsafe { std::mem::zeroed() };
         // SAFETY: fd is open and status is writable.

@@ -35,7 +35,9 @@ pub fn complaint_in(maps: &str, address: u64, is_written: bool) -> Option<String
     match (may_read, is_device) {
         (_, true) => Some(format!("{address:#x} lies in a mapping of {name}; {ADVICE}")),
         (false, _) => Some(format!("{address:#x} is reserved, but not accessible; {ADVICE}")),
-        (true, _) if is_written && !may_write => Some(format!("{address:#x} is read-only{}", of(name))),
+        (true, _) if is_written && !may_write => {
+            Some(format!("{address:#x} is read-only{}", named_mapping(name)))
+        }
         _ => None,
     }
 }
@@ -47,7 +49,7 @@ pub fn is_code(maps: &str, address: u64) -> bool {
         .is_some_and(|(permissions, _)| permissions.contains('x'))
 }
 
-fn of(name: &str) -> String {
+fn named_mapping(name: &str) -> String {
     if name.is_empty() { String::new() } else { format!(", a mapping of {name}") }
 }
 

@@ -42,7 +42,7 @@ mod reach;
 mod shared_words;
 mod slots;
 
-pub use reach::{Declaration, Reach, Roll, Standing};
+pub use reach::{Declaration, Reach, ReachDeclaration, Roll};
 pub use shared_words::MOST_GENERATIONS;
 use shared_words::{Arrivals, Generations};
 pub use slots::{Slot, Slots};
@@ -272,7 +272,7 @@ pub struct RankBlock {
     generation: AtomicU32,
     /// Number of the program in a job of several programs (attribute MPI_APPNUM), written by the launcher.
     pub app_number: AtomicU32,
-    standing: Standing,
+    standing: ReachDeclaration,
     /// Doorbell of the first lane.
     pub doorbell: Doorbell,
     further_doorbells: [Doorbell; MAX_LANES as usize - 1],

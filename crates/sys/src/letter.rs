@@ -156,7 +156,7 @@ pub struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
     /// Starts reading at the first field of a complete letter.
-    pub fn of(bytes: &'a [u8]) -> Fields<'a> {
+    pub fn new(bytes: &'a [u8]) -> Fields<'a> {
         Fields(bytes)
     }
 
@@ -229,9 +229,9 @@ mod tests {
         let mut letter = Vec::new();
         put(&mut letter, b"name");
         put_number(&mut letter, 7);
-        let mut fields = Fields::of(&letter);
+        let mut fields = Fields::new(&letter);
         assert_eq!((fields.field(), fields.number(), fields.field()), (Some(&b"name"[..]), Some(7), None));
-        assert_eq!(Fields::of(&letter[..letter.len() - 1]).number(), None);
-        assert_eq!(Fields::of(&[9, 0, 0, 0, 0, 0, 0, 0, 1]).field(), None);
+        assert_eq!(Fields::new(&letter[..letter.len() - 1]).number(), None);
+        assert_eq!(Fields::new(&[9, 0, 0, 0, 0, 0, 0, 0, 1]).field(), None);
     }
 }

@@ -76,7 +76,7 @@ impl Maps {
     pub fn open() -> io::Result<Maps> {
         let maps = Maps(File::open("/proc/self/maps")?);
         let somewhere = &raw const maps as u64;
-        maps.at(somewhere)?;
+        maps.area_at(somewhere)?;
         Ok(maps)
     }
 
@@ -84,7 +84,7 @@ impl Maps {
     ///
     /// # Errors
     /// Errors of the kernel.
-    pub fn at(&self, address: u64) -> io::Result<Option<Area>> {
+    pub fn area_at(&self, address: u64) -> io::Result<Option<Area>> {
         self.ask(Query { address, ..Query::default() })
     }
 
@@ -98,7 +98,7 @@ impl Maps {
         let query = Query { address, name_address, name_bytes, ..Query::default() };
         let area = match self.ask(query) {
             // A longer name belongs to a file.
-            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => self.at(address)?,
+            Err(error) if error.raw_os_error() == Some(libc::ENAMETOOLONG) => self.area_at(address)?,
             other => other?,
         };
         let end = name.iter().position(|&byte| byte == 0).unwrap_or(NAME_BYTES);
@@ -225,20 +225,20 @@ VmFlags: rd wr dd
     fn mappings_are_described() {
         let Ok(maps) = Maps::open() else { return };
         let fd = create_object(c"test", 8192).unwrap();
-        let mapping = Mapping::of(fd.as_fd()).unwrap();
+        let mapping = Mapping::of_object(fd.as_fd()).unwrap();
         let base = mapping.base().as_ptr() as u64;
-        let area = maps.at(base + 4096).unwrap().unwrap();
+        let area = maps.area_at(base + 4096).unwrap().unwrap();
         assert!(area.shared && area.readable && area.writable && !area.executable);
         assert_eq!((area.start, area.end - area.start, area.offset, area.page_bytes), (base, 8192, 0, 4096));
         assert_eq!(maps.shared_from(base).unwrap().unwrap(), area);
-        assert_eq!(maps.at(4096).unwrap(), None);
+        assert_eq!(maps.area_at(4096).unwrap(), None);
         let here = 0;
         let (area, name) = maps.named_at(&raw const here as u64).unwrap().unwrap();
         assert!(!area.shared && area.inode == 0 && area.writable, "{area:?} {name}");
         let name = b"/memfd:test (deleted)";
         assert_eq!(
             maps.file_from(base + 4096, name).unwrap().unwrap(),
-            (maps.at(base).unwrap().unwrap(), true)
+            (maps.area_at(base).unwrap().unwrap(), true)
         );
         assert!(!maps.file_from(base, b"/memfd:tes").unwrap().unwrap().1);
         let (_, name) = maps.named_at(mappings_are_described as fn() as usize as u64).unwrap().unwrap();

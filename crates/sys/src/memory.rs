@@ -127,7 +127,7 @@ fn set_length(fd: BorrowedFd<'_>, bytes: u64) -> io::Result<()> {
     let length = libc::off_t::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?;
     if this_process::file_limit().is_some_and(|limit| limit < bytes) {
         // The system would kill this process by SIGXFSZ.
-        return Err(refusal::of("ftruncate", io::Error::from_raw_os_error(libc::EFBIG)));
+        return Err(refusal::with_call("ftruncate", io::Error::from_raw_os_error(libc::EFBIG)));
     }
     // SAFETY: fd is open.
     if unsafe { libc::ftruncate(fd.as_raw_fd(), length) } < 0 {
@@ -219,7 +219,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Errors of fstat or mmap; InvalidInput for an empty object.
-    pub fn of(fd: BorrowedFd<'_>) -> io::Result<Mapping> {
+    pub fn of_object(fd: BorrowedFd<'_>) -> io::Result<Mapping> {
         Mapping::range(fd, 0, object_bytes(fd)?)
     }
 
@@ -340,7 +340,8 @@ mod tests {
     #[test]
     fn a_mapping_is_replaced_in_its_place() {
         let [old, new] = [c"old", c"new"].map(|name| create_object(name, 8192).unwrap());
-        let (one, other) = (Mapping::of(old.as_fd()).unwrap(), Mapping::of(new.as_fd()).unwrap());
+        let (one, other) =
+            (Mapping::of_object(old.as_fd()).unwrap(), Mapping::of_object(new.as_fd()).unwrap());
         // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         unsafe {
             one.base().add(5000).write(42);
@@ -356,7 +357,7 @@ mod tests {
     #[test]
     fn two_mappings_see_one_memory() {
         let fd = create_object(c"test", 8192).unwrap();
-        let (one, two) = (Mapping::of(fd.as_fd()).unwrap(), Mapping::of(fd.as_fd()).unwrap());
+        let (one, two) = (Mapping::of_object(fd.as_fd()).unwrap(), Mapping::of_object(fd.as_fd()).unwrap());
         // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         let seen = unsafe {
             one.base().add(5000).write(42);
@@ -369,7 +370,7 @@ mod tests {
     fn a_part_can_be_mapped_and_given_back() {
         let fd = create_object(c"test", 3 * 4096).unwrap();
         let (whole, part) =
-            (Mapping::of(fd.as_fd()).unwrap(), Mapping::range(fd.as_fd(), 4096, 4096).unwrap());
+            (Mapping::of_object(fd.as_fd()).unwrap(), Mapping::range(fd.as_fd(), 4096, 4096).unwrap());
         // SAFETY: the mappings are long enough and nothing else uses them.
         let write = |value| unsafe { whole.base().add(4096).write(value) };
         // SAFETY: as above.
@@ -388,7 +389,7 @@ mod tests {
         let fd = stand_in(8192, 4096, &refused).unwrap();
         let link = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).unwrap();
         assert!(link.to_string_lossy().ends_with("(deleted)"), "{}", link.display());
-        let (one, two) = (Mapping::of(fd.as_fd()).unwrap(), Mapping::of(fd.as_fd()).unwrap());
+        let (one, two) = (Mapping::of_object(fd.as_fd()).unwrap(), Mapping::of_object(fd.as_fd()).unwrap());
         reserve(fd.as_fd(), 0, 8192).unwrap();
         // SAFETY: both mappings are 8192 bytes and nothing else uses them.
         let seen = unsafe {
@@ -404,6 +405,6 @@ mod tests {
     #[test]
     fn an_empty_object_is_refused() {
         let fd = create_object(c"test", 0).unwrap();
-        assert_eq!(Mapping::of(fd.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(Mapping::of_object(fd.as_fd()).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

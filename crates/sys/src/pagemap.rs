@@ -55,7 +55,7 @@ impl Pages {
     ///
     /// # Errors
     /// If there is no such process, or it may not be inspected.
-    pub fn of(pid: i32) -> io::Result<Pages> {
+    pub fn open(pid: i32) -> io::Result<Pages> {
         File::open(format!("/proc/{pid}/pagemap")).map(Pages)
     }
 
@@ -144,7 +144,7 @@ mod tests {
             // SAFETY: memory of the test.
             unsafe { base.add(page * PAGE as usize).write_volatile(1) };
         }
-        let pages = Pages::of(std::process::id() as i32).unwrap();
+        let pages = Pages::open(std::process::id() as i32).unwrap();
         let at = |page: u64| start + page * PAGE;
         let expected = vec![(at(1), at(3)), (at(7), at(8)), (at(15), at(16))];
         assert_eq!(pages.own(start, at(16)).unwrap(), expected);

@@ -91,11 +91,11 @@ impl Step {
     /// Adds the name of the call to the error of a step, where the system itself refuses, not a file.
     fn named(self, error: io::Error) -> io::Error {
         match self {
-            Step::Create => refusal::of("clone", error),
-            Step::Group => refusal::of("setpgid", error),
-            Step::Lifeline => refusal::of("prctl", error),
-            Step::Bind => refusal::of("sched_setaffinity", error),
-            Step::Descriptors => refusal::of("dup2", error),
+            Step::Create => refusal::with_call("clone", error),
+            Step::Group => refusal::with_call("setpgid", error),
+            Step::Lifeline => refusal::with_call("prctl", error),
+            Step::Bind => refusal::with_call("sched_setaffinity", error),
+            Step::Descriptors => refusal::with_call("dup2", error),
             Step::Directory | Step::Execute => error,
         }
     }

@@ -24,12 +24,12 @@ impl std::error::Error for Refused {}
 
 /// Returns the last error of this thread, with the name of `call`.
 pub fn last(call: &'static str) -> io::Error {
-    of(call, io::Error::last_os_error())
+    with_call(call, io::Error::last_os_error())
 }
 
 /// Adds the name of `call` to `error`. An error that has a name already, or does not come from the system,
 /// is returned unchanged.
-pub fn of(call: &'static str, error: io::Error) -> io::Error {
+pub fn with_call(call: &'static str, error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(errno) => io::Error::new(error.kind(), Refused { call, errno }),
         None => error,
@@ -147,10 +147,10 @@ mod tests {
 
     #[test]
     fn a_named_error_keeps_kind_and_number() {
-        let error = of("epoll_create1", io::Error::from_raw_os_error(libc::EPERM));
+        let error = with_call("epoll_create1", io::Error::from_raw_os_error(libc::EPERM));
         assert_eq!((error.kind(), errno(&error)), (io::ErrorKind::PermissionDenied, Some(libc::EPERM)));
         assert!(explain(&error).starts_with("epoll_create1: Operation not permitted (os error 1); a filter"));
-        let again = of("other", error);
+        let again = with_call("other", error);
         assert!(again.to_string().starts_with("epoll_create1"));
         assert_eq!(explain(&io::Error::other("words")), "words");
     }

@@ -35,7 +35,7 @@ impl Mask {
     }
 
     /// Returns the set of these signals.
-    pub fn of(signals: &[i32]) -> Mask {
+    pub fn from_signals(signals: &[i32]) -> Mask {
         let mut mask = Mask::empty();
         for &signal in signals {
             // SAFETY: the set is initialised; a wrong number is refused by the call.
@@ -196,14 +196,14 @@ mod tests {
 
     #[test]
     fn masks_hold_what_they_are_given() {
-        let mask = Mask::of(&[libc::SIGUSR1, libc::SIGTERM]);
+        let mask = Mask::from_signals(&[libc::SIGUSR1, libc::SIGTERM]);
         assert_eq!(format!("{mask:?}"), format!("[{}, {}]", libc::SIGUSR1, libc::SIGTERM));
         assert!(!Mask::empty().contains(libc::SIGTERM));
     }
 
     #[test]
     fn a_blocked_signal_is_read_from_the_descriptor() {
-        let mask = Mask::of(&[libc::SIGWINCH]);
+        let mask = Mask::from_signals(&[libc::SIGWINCH]);
         let before = mask.block();
         let fd = SignalFd::new(&mask, true).unwrap();
         assert_eq!(fd.next(), None);

@@ -86,7 +86,7 @@ const CHECKPOINT: [&[u8]; 2] = [b"c", b"s"];
 
 impl Called {
     /// Decodes the first bytes of a connection.
-    pub fn of(bytes: &[u8]) -> Option<Called> {
+    pub fn decode(bytes: &[u8]) -> Option<Called> {
         let number = bytes.try_into().map(u64::from_le_bytes).map(Called::Job);
         let wanted = CHECKPOINT.iter().position(|known| *known == bytes);
         number.ok().or(wanted.map(|place| Called::Checkpoint { stops: place == 1 }))
@@ -124,7 +124,7 @@ impl Order {
 
     /// Decodes a letter; returns `None` if it is no order.
     pub fn decode(bytes: &[u8]) -> Option<Order> {
-        let mut fields = Fields::of(bytes);
+        let mut fields = Fields::new(bytes);
         let (job_id, parents) = (fields.number()?, u32::try_from(fields.number()?).ok()?);
         let directory = fields.field()?.to_vec();
         let count = fields.count()?;

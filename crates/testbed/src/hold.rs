@@ -96,7 +96,7 @@ pub fn hold(options: &Hold) -> Result<(), String> {
     if let Some(listener) = listener {
         std::thread::spawn(move || remote::serve(&listener));
     }
-    let with = options.with.and_then(Pid::of);
+    let with = options.with.and_then(Pid::find);
     let kept = || state::names(&options.directory, std::process::id());
     while kept() && (options.with.is_none() || with.is_some_and(Pid::alive)) {
         std::thread::sleep(LOOK);

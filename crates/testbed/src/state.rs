@@ -47,7 +47,7 @@ pub struct Testbed {
 
 impl Pid {
     /// Returns the process `number` with its start time, if it exists.
-    pub fn of(number: u32) -> Option<Pid> {
+    pub fn find(number: u32) -> Option<Pid> {
         let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
         // The name in parentheses may contain anything. The state is the next field, and the start time the
         // 20th from there.
@@ -58,7 +58,7 @@ impl Pid {
     }
 
     pub fn alive(self) -> bool {
-        Pid::of(self.number) == Some(self)
+        Pid::find(self.number) == Some(self)
     }
 
     pub fn kill(self) {
@@ -190,7 +190,7 @@ pub fn names(directory: &Path, number: u32) -> bool {
 
 /// Claims the folder for this process to build a testbed; empties a stale one first.
 pub fn claim(directory: &Path) -> Result<(), String> {
-    let own = Pid::of(std::process::id()).ok_or("this process is not in /proc")?;
+    let own = Pid::find(std::process::id()).ok_or("this process is not in /proc")?;
     fs::create_dir_all(BASE).map_err(|error| format!("{BASE}: {error}"))?;
     remove(directory)?;
     fs::create_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -246,7 +246,7 @@ fn processes_beside(holder: u32) -> Vec<u32> {
 pub fn kill_beside(holder: u32) -> Result<(), usize> {
     let mut left = Vec::new();
     let done = wait_for(|| {
-        left = processes_beside(holder).into_iter().filter_map(Pid::of).collect();
+        left = processes_beside(holder).into_iter().filter_map(Pid::find).collect();
         left.iter().for_each(|pid| pid.kill());
         left.is_empty()
     });
@@ -308,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_process_is_more_than_its_number() {
-        let own = Pid::of(std::process::id()).expect("this process runs");
+        let own = Pid::find(std::process::id()).expect("this process runs");
         assert!(own.alive());
         assert!(!Pid { started: own.started + 1, ..own }.alive());
     }

@@ -219,6 +219,6 @@ impl Holder {
     }
 
     fn pid(&self) -> Result<Pid, String> {
-        Pid::of(self.child.id()).ok_or_else(|| "a host has gone".to_string())
+        Pid::find(self.child.id()).ok_or_else(|| "a host has gone".to_string())
     }
 }

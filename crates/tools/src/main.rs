@@ -102,7 +102,7 @@ enum Command {
     Netd(tutti_netd::Options),
     /// List, copy and check files of io-servers.
     #[command(subcommand)]
-    Io(io_server::Errand),
+    Io(io_server::IoServerCommand),
     /// Write manual pages and completions for shells, for `make install`.
     #[command(hide = true)]
     Manual(manual::Options),

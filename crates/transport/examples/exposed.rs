@@ -26,7 +26,7 @@ const ROUNDS: usize = 21;
 
 fn main() {
     let object = create_object(c"board", size_of::<Board>() as u64).unwrap();
-    let mapping = Mapping::of(std::os::fd::AsFd::as_fd(&object)).unwrap();
+    let mapping = Mapping::of_object(std::os::fd::AsFd::as_fd(&object)).unwrap();
     let board: *mut Board = mapping.base().as_ptr().cast();
     // SAFETY: the child leaves by _exit.
     let child = unsafe { libc::fork() };
@@ -75,10 +75,10 @@ unsafe fn owner(board: *mut Board) {
             exposures.withdraw(&record);
             (record, took.as_nanos() as f64)
         };
-        let mut far = Exposures::new(&Config::default().but(|c| c.memory.mapped = Mapped::Never));
+        let mut far = Exposures::new(&Config::default().changed(|c| c.memory.mapped = Mapped::Never));
         let far_ns = median(|| lend(&mut far, 0).1);
         post(lend(&mut far, 0).0);
-        let mut near = Exposures::new(&Config::default().but(|c| c.memory.mapped = Mapped::Always));
+        let mut near = Exposures::new(&Config::default().changed(|c| c.memory.mapped = Mapped::Always));
         let conversion = lend(&mut near, 0).1;
         let near_ns = median(|| lend(&mut near, 0).1);
         post(lend(&mut near, 0).0);

@@ -39,7 +39,7 @@ fn main() {
     if wanted("parked") {
         for (ranks, cores) in [(2, &[0][..]), (2, &[0, 1]), (4, &[0, 1])] {
             let name = format!("hop in a ring of {ranks} on {} processors, parking at once", cores.len());
-            let config = Config::default().but(|c| c.waiting.spin_us = 0);
+            let config = Config::default().changed(|c| c.waiting.spin_us = 0);
             report(&name, "us", || latency_with(&config, ranks, cores, 8, 2000, 64 << 10));
         }
     }

@@ -44,7 +44,7 @@ use layout::{
     CLASSES, CONTROL_BYTES, EDGE_BYTES, HEAD_BYTES, INLINE_BYTES, Places, RECORD_BYTES, RECORDS, WAITS_OFFSET,
 };
 pub use layout::{Class, Layout, Slots};
-pub use said::Said;
+pub use said::CallSignature;
 use turns::Turns;
 
 use crate::shm::ring_doorbell;

@@ -317,7 +317,7 @@ fn fabric_conforms(config: &Config) {
 
 #[test]
 fn datagrams_conform() {
-    fabric_conforms(&Config::default().but(|c| c.network.connections = Connections::Never));
+    fabric_conforms(&Config::default().changed(|c| c.network.connections = Connections::Never));
 }
 
 /// Runs the suite over a provider of libfabric, where that is installed.
@@ -325,7 +325,7 @@ fn provider_conforms(provider: &str, connections: Connections) {
     if tutti_sys::fabric::version().is_ok() {
         for remote_read in [RemoteRead::Never, RemoteRead::Auto] {
             let fabric = provider.to_string();
-            fabric_conforms(&Config::default().but(|c| {
+            fabric_conforms(&Config::default().changed(|c| {
                 c.network.fabric = fabric;
                 c.network.connections = connections;
                 c.messages.remote_read = remote_read;
@@ -352,7 +352,7 @@ fn connections_on_demand_conform() {
 
 #[test]
 fn static_connections_conform() {
-    fabric_conforms(&Config::default().but(|c| c.network.connections = Connections::Static));
+    fabric_conforms(&Config::default().changed(|c| c.network.connections = Connections::Static));
 }
 
 proptest! {

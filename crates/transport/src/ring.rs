@@ -121,7 +121,7 @@ pub struct Ring<'a> {
 /// Memory for one record, not yet visible to the receiver.
 #[derive(Debug)]
 #[must_use = "a record is visible only once published"]
-pub struct Place {
+pub struct Reservation {
     sequence: u64,
     /// Offset of the payload in the byte ring, start of its lane, and end of the allocation; for payloads
     /// that are not inline.
@@ -162,7 +162,7 @@ impl<'a> Ring<'a> {
     /// Reserves room for a record of `bytes`; None if the ring is full. Reserving again without publishing
     /// returns the same room.
     #[inline]
-    pub fn reserve(&self, bytes: usize) -> Option<Place> {
+    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         match self.place(bytes) {
             Some(place) => Some(place),
             None => {
@@ -175,7 +175,7 @@ impl<'a> Ring<'a> {
     /// Makes a record visible. What the caller wrote as payload becomes visible with it. Returns true
     /// for the first record of the ring, of which the receiver knows nothing yet.
     #[inline]
-    pub fn publish(&self, place: Place, header: Header, bytes: usize) -> bool {
+    pub fn publish(&self, place: Reservation, header: Header, bytes: usize) -> bool {
         let sender = &self.control.sender;
         let slot = self.slot(place.sequence);
         for (word, value) in slot.header.iter().zip(header.0) {
@@ -196,7 +196,7 @@ impl<'a> Ring<'a> {
 
     /// Returns the slot of a reserved place, for writing an inline payload.
     #[inline]
-    pub fn slot_of(&self, place: &Place) -> &'a RingSlot {
+    pub fn slot_of(&self, place: &Reservation) -> &'a RingSlot {
         self.slot(place.sequence)
     }
 
@@ -296,14 +296,14 @@ impl<'a> Ring<'a> {
 
     /// Returns a place as far as the sender has seen the receiver free.
     #[inline]
-    fn place(&self, bytes: usize) -> Option<Place> {
+    fn place(&self, bytes: usize) -> Option<Reservation> {
         let sender = &self.control.sender;
         let sequence = sender.sent.load(Ordering::Relaxed);
         if sequence - sender.seen_records.load(Ordering::Relaxed) >= self.slots.len() as u64 {
             return None;
         }
         if bytes <= INLINE_BYTES {
-            return Some(Place { sequence, offset: 0, lane_start: 0, end: 0 });
+            return Some(Reservation { sequence, offset: 0, lane_start: 0, end: 0 });
         }
         let lane = &sender.lanes[self.lane(bytes)];
         let (lane_start, lane_bytes) = match self.lane(bytes) {
@@ -317,7 +317,7 @@ impl<'a> Ring<'a> {
         }
         let end = lane.allocated.load(Ordering::Relaxed) + skipped + padded;
         let fits = end - lane.seen.load(Ordering::Relaxed) <= lane_bytes;
-        fits.then_some(Place { sequence, offset: lane_start + offset, lane_start, end })
+        fits.then_some(Reservation { sequence, offset: lane_start + offset, lane_start, end })
     }
 
     /// Returns the lane of a payload that is not inline.
@@ -339,7 +339,7 @@ impl<'a> Ring<'a> {
     }
 }
 
-impl Place {
+impl Reservation {
     /// Returns the offset of the payload in the byte ring; meaningless for an inline payload.
     #[inline]
     pub fn offset(&self) -> usize {

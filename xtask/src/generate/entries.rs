@@ -1,7 +1,7 @@
 //! The entry points: `MPI_X` and `PMPI_X` for every function. Each converts its arguments to the typed
 //! views of the abi crate's `scope` and calls the implementation of its family.
 
-use super::family::{Families, Place, Variant};
+use super::family::{Families, Membership, Variant};
 use super::header::{HANDLES, TOOL_ENUMS, TOOL_HANDLES};
 use super::spec::{Function, Param, Spec};
 
@@ -71,7 +71,7 @@ fn names(spec: &Spec) -> String {
     )
 }
 
-fn entry_pair(spec: &Spec, function: &Function, place: &Place) -> String {
+fn entry_pair(spec: &Spec, function: &Function, place: &Membership) -> String {
     let name = &function.name;
     let declared: Vec<String> =
         function.params.iter().map(|param| format!("{}: {}", rust_name(param), rust_type(param))).collect();
@@ -91,7 +91,7 @@ fn entry_pair(spec: &Spec, function: &Function, place: &Place) -> String {
     )
 }
 
-fn body(spec: &Spec, function: &Function, place: &Place) -> String {
+fn body(spec: &Spec, function: &Function, place: &Membership) -> String {
     let name = &function.name;
     let bare = spec.has(name, "bare");
     let always = bare || spec.has(name, "always");
@@ -101,7 +101,7 @@ fn body(spec: &Spec, function: &Function, place: &Place) -> String {
     let record = format!("&Function {{ name: {name:?}, always: {always}, parameters: &[{parameters}] }}");
     let values: Vec<String> = function.params.iter().map(value).collect();
     let values = format!("|| [{}]", values.join(", "));
-    let at = at(spec, function);
+    let at = error_object(spec, function);
     let Some(implementation) = place.implementation else {
         return match function.returns.as_str() {
             "int" => format!("unsupported({record}, {at}, {values})"),
@@ -151,7 +151,7 @@ fn lane(spec: &Spec, function: &Function) -> Option<String> {
 }
 
 /// Returns the object whose error handler is called for errors.
-fn at(spec: &Spec, function: &Function) -> String {
+fn error_object(spec: &Spec, function: &Function) -> String {
     if function.name.starts_with("MPI_T_") {
         return "At::Tool".to_string();
     }
@@ -171,7 +171,7 @@ fn at(spec: &Spec, function: &Function) -> String {
 }
 
 /// Splits off the parameters that determine how completion is reported.
-fn split_form<'a>(function: &'a Function, place: &Place) -> (&'a [Param], Option<String>) {
+fn split_form<'a>(function: &'a Function, place: &Membership) -> (&'a [Param], Option<String>) {
     let params = &function.params[..];
     if !place.implementation.is_some_and(|implementation| implementation.form) {
         return (params, None);
@@ -198,7 +198,7 @@ fn split_form<'a>(function: &'a Function, place: &Place) -> (&'a [Param], Option
 }
 
 /// Returns the expression that converts a C argument to the implementation's argument.
-fn argument(param: &Param, place: &Place) -> String {
+fn argument(param: &Param, place: &Membership) -> String {
     let name = rust_name(param);
     let base = param.base.as_str();
     let number = NUMBERS.contains(&base);

@@ -19,7 +19,7 @@ pub enum Variant {
 
 /// Family and variant of a function.
 #[derive(Clone, Debug)]
-pub struct Place<'a> {
+pub struct Membership<'a> {
     /// Line of the function in `implemented.tsv`, if there is one.
     pub implementation: Option<&'a Implementation>,
     /// Variant of the function; `Blocking` if its implementation has no form parameter.
@@ -84,10 +84,10 @@ impl<'a> Families<'a> {
     }
 
     /// Returns all functions with their families and variants.
-    pub fn places(&self) -> impl Iterator<Item = (&'a Function, Place<'a>)> {
+    pub fn places(&self) -> impl Iterator<Item = (&'a Function, Membership<'a>)> {
         self.spec.functions.iter().zip(&self.resolved).map(|(function, (implementation, variant))| {
             let siblings = self.siblings(*implementation);
-            (function, Place { implementation: *implementation, variant: *variant, siblings })
+            (function, Membership { implementation: *implementation, variant: *variant, siblings })
         })
     }
 
@@ -99,7 +99,7 @@ impl<'a> Families<'a> {
     }
 }
 
-impl Place<'_> {
+impl Membership<'_> {
     /// Returns true if the integers of `param` have different widths in members of the family.
     pub fn is_mixed(&self, param: &Param) -> bool {
         let namesake = |function: &&Function| {

@@ -8,7 +8,7 @@ pub const COLUMNS: usize = 110;
 
 /// Returns the number of lines of comment or prose in a file that are too long; 0 for generated files.
 pub fn wide(root: &Path, path: &str) -> usize {
-    let Some(kind) = Kind::of(path) else { return 0 };
+    let Some(kind) = Kind::from_path(path) else { return 0 };
     let text = std::fs::read_to_string(root.join(path)).unwrap_or_default();
     count(kind, &text)
 }
@@ -23,7 +23,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(path: &str) -> Option<Kind> {
+    fn from_path(path: &str) -> Option<Kind> {
         if path.contains("generated") || path.starts_with("fixtures/") {
             return None;
         }

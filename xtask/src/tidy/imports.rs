@@ -66,10 +66,10 @@ impl Crate {
             tests.extend(scan.tests);
         }
         modules.retain(|path, _| !(0..=path.len()).any(|end| tests.contains(&path[..end])));
-        Ok(Crate::of(&modules))
+        Ok(Crate::from_modules(&modules))
     }
 
-    fn of(modules: &BTreeMap<Vec<String>, Module>) -> Crate {
+    fn from_modules(modules: &BTreeMap<Vec<String>, Module>) -> Crate {
         let mut first: BTreeMap<(String, String), usize> = BTreeMap::new();
         let mut known = Crate::default();
         for (at, module) in modules {

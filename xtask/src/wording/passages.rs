@@ -2,7 +2,7 @@
 
 /// Kind of a passage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum PassageKind {
     /// Documentation of a public item in Rust.
     PublicItem,
     /// Documentation of other items: of Rust, a docstring in Python, a comment before a function in C.
@@ -20,7 +20,7 @@ pub enum Place {
 pub struct Passage {
     pub line: usize,
     pub text: String,
-    pub place: Place,
+    pub place: PassageKind,
 }
 
 /// Returns the passages of a file by its kind; none for unknown kinds and generated files.
@@ -63,7 +63,7 @@ fn documentation(text: &str) -> Vec<Passage> {
         let item = lines[at + comment..].iter().find(|line| !line.starts_with("#["));
         let is_public = item.is_some_and(|item| item.starts_with("pub "));
         if !head.is_empty() {
-            let place = if is_public { Place::PublicItem } else { Place::Item };
+            let place = if is_public { PassageKind::PublicItem } else { PassageKind::Item };
             found.push(Passage { line: at + 1, text: head.join(" "), place });
         }
         at += comment;
@@ -79,16 +79,25 @@ fn names(text: &str) -> Vec<Passage> {
         while words.next_if(|word| ["const", "unsafe", "async", "extern", "\"C\""].contains(word)).is_some() {
         }
         let place = match words.next()? {
-            "fn" => Place::FunctionName,
-            "struct" | "enum" | "trait" | "type" if is_public => Place::TypeName,
+            "fn" => PassageKind::FunctionName,
+            "struct" | "enum" | "trait" | "type" if is_public => PassageKind::TypeName,
             _ => return None,
         };
         let word = words.next()?;
         let end = word.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(word.len());
         Some((word[..end].to_string(), place))
     };
-    let named = text.lines().enumerate().filter_map(|(at, line)| Some((at, name(line)?)));
-    named.map(|(at, (text, place))| Passage { line: at + 1, text, place }).collect()
+    let mut found = Vec::new();
+    let mut is_conversion = false;
+    for (at, line) in text.lines().enumerate() {
+        // The standard library names the function of an implementation of `From`.
+        is_conversion =
+            if line.trim_start().starts_with("impl") { line.contains("From<") } else { is_conversion };
+        if let Some((text, place)) = name(line).filter(|(text, _)| !is_conversion || text != "from") {
+            found.push(Passage { line: at + 1, text, place });
+        }
+    }
+    found
 }
 
 /// Returns true if a line of Markdown begins an item of a list.
@@ -112,7 +121,7 @@ fn paragraphs(text: &str) -> Vec<Passage> {
             && !line.starts_with("    ")
             && !line.trim().is_empty();
         if !paragraph.is_empty() && (!is_prose || begins_item(line)) {
-            found.push(Passage { line: begin, text: paragraph.join(" "), place: Place::Document });
+            found.push(Passage { line: begin, text: paragraph.join(" "), place: PassageKind::Document });
             paragraph.clear();
         }
         if is_prose {
@@ -141,7 +150,11 @@ fn docstrings(text: &str) -> Vec<Passage> {
         let body = [first].into_iter().chain(lines[at + 1..].iter().copied().take(end - at));
         let head: Vec<&str> =
             body.take_while(|line| !line.is_empty()).map(|line| line.trim_end_matches(QUOTES)).collect();
-        found.push(Passage { line: at + 1, text: head.join(" ").trim().to_string(), place: Place::Item });
+        found.push(Passage {
+            line: at + 1,
+            text: head.join(" ").trim().to_string(),
+            place: PassageKind::Item,
+        });
         at = end + 1;
     }
     found.retain(|passage| !passage.text.is_empty());
@@ -169,7 +182,7 @@ fn block_comments(text: &str) -> Vec<Passage> {
             .take_while(|line| !line.is_empty())
             .collect();
         if !head.is_empty() {
-            found.push(Passage { line: at + 1, text: head.join(" "), place: Place::Item });
+            found.push(Passage { line: at + 1, text: head.join(" "), place: PassageKind::Item });
         }
     }
     found
@@ -179,7 +192,7 @@ fn block_comments(text: &str) -> Vec<Passage> {
 mod tests {
     use super::*;
 
-    fn check(path: &str, text: &str, expected: &[(usize, &str, Place)]) {
+    fn check(path: &str, text: &str, expected: &[(usize, &str, PassageKind)]) {
         let found = passages(path, text);
         let found: Vec<_> = found.iter().map(|one| (one.line, one.text.as_str(), one.place)).collect();
         assert_eq!(found, expected, "{path}");
@@ -188,26 +201,29 @@ mod tests {
     #[test]
     fn rust_has_documentation_and_names() {
         let text = "/// One\n/// two.\n///\n/// # Errors\n/// More.\n#[derive(Debug)]\npub struct Told;\n\n/// Three.\npub(crate) fn of(x: u8) {}\n";
-        let documented = [(1, "One two.", Place::PublicItem), (9, "Three.", Place::Item)];
-        let named = [(7, "Told", Place::TypeName), (10, "of", Place::FunctionName)];
+        let documented = [(1, "One two.", PassageKind::PublicItem), (9, "Three.", PassageKind::Item)];
+        let named = [(7, "Told", PassageKind::TypeName), (10, "of", PassageKind::FunctionName)];
         check("a/src/lib.rs", text, &[documented, named].concat());
         check("a/src/tests.rs", text, &documented);
+        let conversions =
+            "impl From<u8> for Told {\nfn from(x: u8) {}\n}\nimpl Told {\nfn from(x: u8) {}\n}\n";
+        check("a/src/lib.rs", conversions, &[(5, "from", PassageKind::FunctionName)]);
         check("a/generated/lib.rs", text, &[]);
     }
 
     #[test]
     fn documents_have_paragraphs() {
         let text = "# Title\n\nOne\ntwo.\n\n```sh\nls\n```\n| a |\n    code\n- Three,\n  four.\n12. Five.\n";
-        let items = [(11, "- Three, four.", Place::Document), (13, "12. Five.", Place::Document)];
-        check("a.md", text, &[&[(3, "One two.", Place::Document)], &items[..]].concat());
+        let items = [(11, "- Three, four.", PassageKind::Document), (13, "12. Five.", PassageKind::Document)];
+        check("a.md", text, &[&[(3, "One two.", PassageKind::Document)], &items[..]].concat());
     }
 
     #[test]
     fn other_languages_have_comments() {
         let python = "\"\"\"One.\"\"\"\ndef f():\n    \"\"\"Two\n    three.\n\n    Four.\n    \"\"\"\n";
-        check("a.py", python, &[(1, "One.", Place::Item), (3, "Two three.", Place::Item)]);
+        check("a.py", python, &[(1, "One.", PassageKind::Item), (3, "Two three.", PassageKind::Item)]);
         let c = "/* One\n * two. */\nint f(void) { /* not this */ }\n/*\n * Three.\n */\n";
-        check("a.c", c, &[(1, "One two.", Place::Item), (4, "Three.", Place::Item)]);
+        check("a.c", c, &[(1, "One two.", PassageKind::Item), (4, "Three.", PassageKind::Item)]);
         check("a.txt", c, &[]);
     }
 }

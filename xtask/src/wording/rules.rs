@@ -1,6 +1,6 @@
 //! The rules for one passage: signs that a reader who sees it alone does not understand it.
 
-use super::passages::{Passage, Place};
+use super::passages::{Passage, PassageKind};
 
 /// A sign that a passage is hard to understand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,21 +95,23 @@ pub fn faults(passage: &Passage) -> Vec<(Fault, String)> {
     let mut found = Vec::new();
     let sentences = sentences(text);
     match passage.place {
-        Place::FunctionName if FUNCTION_NAMES.contains(&text) => found.push((Fault::Name, text.to_string())),
-        Place::TypeName if TYPE_NAMES.contains(&text) => found.push((Fault::Name, text.to_string())),
-        Place::FunctionName | Place::TypeName => return found,
-        Place::Document => {
+        PassageKind::FunctionName if FUNCTION_NAMES.contains(&text) => {
+            found.push((Fault::Name, text.to_string()))
+        }
+        PassageKind::TypeName if TYPE_NAMES.contains(&text) => found.push((Fault::Name, text.to_string())),
+        PassageKind::FunctionName | PassageKind::TypeName => return found,
+        PassageKind::Document => {
             let is_nominal =
                 |sentence: &&&str| SUBJECTS.contains(&first_word(sentence)) && !sentence.ends_with('?');
             found.extend(sentences.iter().filter(is_nominal).map(|one| (Fault::Nominal, one.to_string())));
         }
-        Place::PublicItem | Place::Item => {
+        PassageKind::PublicItem | PassageKind::Item => {
             if CLAUSES.contains(&first_word(text)) && !text.ends_with('?') {
                 found.push((Fault::Clause, text.to_string()));
             } else if begins_with_pronoun(text) || ends_with_preposition(sentences[0]) {
                 found.push((Fault::Pronoun, text.to_string()));
             }
-            if passage.place == Place::PublicItem && text.split_whitespace().count() <= STUB {
+            if passage.place == PassageKind::PublicItem && text.split_whitespace().count() <= STUB {
                 found.push((Fault::Stub, text.to_string()));
             }
         }
@@ -157,7 +159,7 @@ fn sentences(text: &str) -> Vec<&str> {
 mod tests {
     use super::*;
 
-    fn check(place: Place, text: &str, expected: &[Fault]) {
+    fn check(place: PassageKind, text: &str, expected: &[Fault]) {
         let passage = Passage { line: 1, text: text.to_string(), place };
         let found: Vec<Fault> = faults(&passage).into_iter().map(|(fault, _)| fault).collect();
         assert_eq!(found, expected, "{text}");
@@ -165,31 +167,31 @@ mod tests {
 
     #[test]
     fn documentation_names_its_subject() {
-        check(Place::Item, "What was asked for by the user.", &[Fault::Clause]);
-        check(Place::Item, "Where is it?", &[]);
-        check(Place::Item, "Its name from now on.", &[Fault::Pronoun]);
-        check(Place::Item, "This function returns a name.", &[]);
-        check(Place::Item, "This one returns a name.", &[Fault::Pronoun]);
-        check(Place::Item, "The rank that it is sent to. More.", &[Fault::Pronoun]);
-        check(Place::PublicItem, "The name.", &[Fault::Stub]);
-        check(Place::Item, "The name.", &[]);
-        check(Place::PublicItem, "Hints of the user (MPI-5, section 7.4.4).", &[]);
+        check(PassageKind::Item, "What was asked for by the user.", &[Fault::Clause]);
+        check(PassageKind::Item, "Where is it?", &[]);
+        check(PassageKind::Item, "Its name from now on.", &[Fault::Pronoun]);
+        check(PassageKind::Item, "This function returns a name.", &[]);
+        check(PassageKind::Item, "This one returns a name.", &[Fault::Pronoun]);
+        check(PassageKind::Item, "The rank that it is sent to. More.", &[Fault::Pronoun]);
+        check(PassageKind::PublicItem, "The name.", &[Fault::Stub]);
+        check(PassageKind::Item, "The name.", &[]);
+        check(PassageKind::PublicItem, "Hints of the user (MPI-5, section 7.4.4).", &[]);
     }
 
     #[test]
     fn sentences_are_short() {
         let words = "word ".repeat(30);
-        check(Place::Document, &format!("A {words}. And {words}."), &[]);
-        check(Place::Document, &format!("A {words}, e.g. not {words}."), &[Fault::Long]);
-        check(Place::Document, "Who has sent repairs all the same.", &[Fault::Nominal]);
-        check(Place::Document, "A rank. What is it?", &[]);
+        check(PassageKind::Document, &format!("A {words}. And {words}."), &[]);
+        check(PassageKind::Document, &format!("A {words}, e.g. not {words}."), &[Fault::Long]);
+        check(PassageKind::Document, "Who has sent repairs all the same.", &[Fault::Nominal]);
+        check(PassageKind::Document, "A rank. What is it?", &[]);
     }
 
     #[test]
     fn names_have_a_meaning_of_their_own() {
-        check(Place::FunctionName, "of", &[Fault::Name]);
-        check(Place::FunctionName, "of_rank", &[]);
-        check(Place::TypeName, "Told", &[Fault::Name]);
-        check(Place::TypeName, "Request", &[]);
+        check(PassageKind::FunctionName, "of", &[Fault::Name]);
+        check(PassageKind::FunctionName, "of_rank", &[]);
+        check(PassageKind::TypeName, "Told", &[Fault::Name]);
+        check(PassageKind::TypeName, "Request", &[]);
     }
 }

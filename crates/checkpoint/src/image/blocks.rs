@@ -57,7 +57,7 @@ pub enum Form {
 
 /// Location of a block's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum BlockPlace {
     /// No location: all bytes are zero.
     Zero,
     /// Offset in this file, and the storage form.
@@ -78,7 +78,7 @@ pub struct Block {
     /// XXH3-128 of the unpacked bytes.
     pub hash: u128,
     /// Location of the bytes.
-    pub place: Place,
+    pub place: BlockPlace,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -108,14 +108,14 @@ pub struct FileRecord {
 
 /// Blocks of a file of an older set, to which a new file may refer.
 #[derive(Clone, Debug, Default)]
-pub struct Known(HashMap<(u32, u64), (u32, u128, Place)>);
+pub struct Known(HashMap<(u32, u64), (u32, u128, BlockPlace)>);
 
 impl Known {
     /// Collects the blocks of a file of set `set`.
-    pub fn of(blocks: &[Block], set: u64) -> Known {
+    pub fn from_blocks(blocks: &[Block], set: u64) -> Known {
         let resolved = blocks.iter().map(|block| {
             let place = match block.place {
-                Place::Here(offset, form) => Place::Older(set, offset, form),
+                BlockPlace::Here(offset, form) => BlockPlace::Older(set, offset, form),
                 place => place,
             };
             ((block.space, block.start), (block.bytes, block.hash, place))
@@ -123,7 +123,7 @@ impl Known {
         Known(resolved.collect())
     }
 
-    fn same(&self, space: u32, start: u64, bytes: u32, hash: u128) -> Option<Place> {
+    fn same(&self, space: u32, start: u64, bytes: u32, hash: u128) -> Option<BlockPlace> {
         let (known_bytes, known_hash, place) = self.0.get(&(space, start))?;
         (*known_bytes == bytes && *known_hash == hash).then_some(*place)
     }
@@ -177,7 +177,7 @@ impl<'a> Writer<'a> {
         let length = bytes.len() as u32;
         self.content += bytes.len() as u64;
         let place = if is_zero(bytes) {
-            Place::Zero
+            BlockPlace::Zero
         } else if let Some(place) = self.known.same(space, start, length, hash) {
             place
         } else {
@@ -190,7 +190,7 @@ impl<'a> Writer<'a> {
                 None => (Form::Plain, bytes),
             };
             self.gathered.extend_from_slice(stored);
-            Place::Here(at, form)
+            BlockPlace::Here(at, form)
         };
         self.blocks.push(Block { space, start, bytes: length, hash, place });
         if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
@@ -246,10 +246,10 @@ impl<'a> Writer<'a> {
     }
 }
 
-impl Place {
+impl BlockPlace {
     fn older(self) -> Option<u64> {
         match self {
-            Place::Older(set, ..) => Some(set),
+            BlockPlace::Older(set, ..) => Some(set),
             _ => None,
         }
     }
@@ -347,15 +347,17 @@ impl Reader {
     /// Fails if the bytes differ from those that were written.
     pub fn read(&self, block: &Block, room: &mut [u8]) -> io::Result<()> {
         let (file, at, form) = match block.place {
-            Place::Zero => {
+            BlockPlace::Zero => {
                 room.fill(0);
                 return Ok(());
             }
-            Place::Here(at, form) => {
+            BlockPlace::Here(at, form) => {
                 self.fetch_ahead(at);
                 (&self.file, at, form)
             }
-            Place::Older(set, at, form) => (self.older.get(&set).expect("opened with the index"), at, form),
+            BlockPlace::Older(set, at, form) => {
+                (self.older.get(&set).expect("opened with the index"), at, form)
+            }
         };
         let named = |error| named(&self.path, error);
         let is_right = match form {
@@ -373,7 +375,9 @@ impl Reader {
         };
         if !is_right || xxh3_128(room) != block.hash {
             let whose = match block.place {
-                Place::Older(set, ..) => format!("the block at {:#x}, which is in set {set}", block.start),
+                BlockPlace::Older(set, ..) => {
+                    format!("the block at {:#x}, which is in set {set}", block.start)
+                }
                 _ => format!("the block at {:#x}", block.start),
             };
             return Err(damaged(&self.path, &format!("{whose} is not what was written")));
@@ -470,8 +474,8 @@ mod tests {
             ]
         };
         let (first, blocks) = write(&folder, 1, &Known::default(), &content(1));
-        let (second, blocks) = write(&folder, 2, &Known::of(&blocks, 1), &content(2));
-        let (third, _) = write(&folder, 3, &Known::of(&blocks, 2), &content(2));
+        let (second, blocks) = write(&folder, 2, &Known::from_blocks(&blocks, 1), &content(2));
+        let (third, _) = write(&folder, 3, &Known::from_blocks(&blocks, 2), &content(2));
         assert!(first.bytes > 2 * 65536 && second.bytes < 66_000 && third.bytes < 400, "{first:?} {third:?}");
         assert_eq!((&first.older[..], &second.older[..], &third.older[..]), (&[][..], &[1][..], &[1, 2][..]));
         for (set, record, changed) in [(1, &first, 1), (2, &second, 2), (3, &third, 2)] {
@@ -492,9 +496,9 @@ mod tests {
         };
         let always = Packing::Always;
         let (first, blocks) = write_with(&folder, 1, &Known::default(), &content(1.0), always);
-        let (second, blocks) = write_with(&folder, 2, &Known::of(&blocks, 1), &content(2.0), always);
+        let (second, blocks) = write_with(&folder, 2, &Known::from_blocks(&blocks, 1), &content(2.0), always);
         // A writer without packing may still refer to packed blocks.
-        let (third, _) = write(&folder, 3, &Known::of(&blocks, 2), &content(2.0));
+        let (third, _) = write(&folder, 3, &Known::from_blocks(&blocks, 2), &content(2.0));
         assert!(first.bytes < 110_000 && second.bytes < 55_000 && third.bytes < 400, "{first:?} {third:?}");
         for (set, record, changed) in [(1, &first, 1.0), (2, &second, 2.0), (3, &third, 2.0)] {
             assert_eq!(read(&folder, set, record).unwrap(), content(changed));
@@ -513,7 +517,7 @@ mod tests {
     fn check_flipped(blocks: &[(u64, Vec<u8>)], packing: Packing) {
         let folder = Folder::new(&format!("flipped-{}", packing == Packing::Never));
         let (record, blocks) = write_with(&folder, 1, &Known::default(), blocks, packing);
-        let is_packed = |block: &Block| matches!(block.place, Place::Here(_, Form::Packed { .. }));
+        let is_packed = |block: &Block| matches!(block.place, BlockPlace::Here(_, Form::Packed { .. }));
         assert_eq!(blocks.iter().any(is_packed), packing != Packing::Never);
         let path = folder.0.join("1/rank-0");
         let whole = std::fs::read(&path).unwrap();

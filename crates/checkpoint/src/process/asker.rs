@@ -39,7 +39,7 @@ impl<'a> Asker<'a> {
     ///
     /// # Errors
     /// Fails if the thread has ended.
-    pub fn beside(&self, thread: Tracee) -> io::Result<Asker<'a>> {
+    pub fn take_thread(&self, thread: Tracee) -> io::Result<Asker<'a>> {
         Asker::new(thread, self.gadget, self.memory)
     }
 

@@ -138,7 +138,7 @@ impl Captured {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let keepers = self.ranks.iter().zip(frozen);
-        let keepers = keepers.map(|(source, frozen)| Keeper::of(frozen, &source.memory));
+        let keepers = keepers.map(|(source, frozen)| Keeper::of_process(frozen, &source.memory));
         let keepers = keepers.collect::<io::Result<Vec<_>>>()?;
         let memories = keepers.iter().map(Keeper::memory).collect::<io::Result<Vec<_>>>()?;
         for (source, memory) in self.ranks.iter_mut().zip(memories) {
@@ -287,7 +287,7 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
     foresee(pid)?;
     let status = status_of(&pid.to_string()).ok_or("its status in /proc cannot be read")?;
     let listed = areas::parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?)?;
-    let memory = Memory::of(pid).map_err(text)?;
+    let memory = Memory::open(pid).map_err(text)?;
     let (gadget, kernel_code) = asker::kernel_code(&listed, &memory).map_err(text)?;
     let program = packet_program(rank, &memory);
     let descriptors = found.of_process(pid, &rank.roles, &program.holders)?;
@@ -317,7 +317,7 @@ fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u
         table_pages,
     };
     let tables = program.tables.into_iter().map(|(start, _)| start).collect();
-    Ok((Source { process, memory, pages: Pages::of(pid).map_err(text)?, kept: None, tables }, kernel_code))
+    Ok((Source { process, memory, pages: Pages::open(pid).map_err(text)?, kept: None, tables }, kernel_code))
 }
 
 /// Reads the state that a rank has of the kernel's packet program; the default if it has none.
@@ -423,7 +423,7 @@ impl Asked {
     ) -> io::Result<Asked> {
         let first = Asker::new(frozen.threads[0], gadget, memory)?;
         let result = first.map(PAGE).and_then(|room| {
-            let result = Asked::by(&first, frozen, room, status);
+            let result = Asked::query(&first, frozen, room, status);
             first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
             result
         });
@@ -433,7 +433,7 @@ impl Asked {
     }
 
     /// Queries the state by system calls of the stopped threads. `room` is the address of a page for results.
-    fn by(
+    fn query(
         first: &Asker<'_>,
         frozen: &Frozen,
         room: u64,
@@ -455,7 +455,7 @@ impl Asked {
         }
         let mut threads = vec![describe(frozen.pid, first, room)?];
         for &thread in &frozen.threads[1..] {
-            let asker = first.beside(thread)?;
+            let asker = first.take_thread(thread)?;
             let described = describe(frozen.pid, &asker, room);
             asker.done()?;
             threads.push(described?);

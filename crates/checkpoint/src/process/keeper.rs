@@ -41,10 +41,10 @@ impl Keeper {
     ///
     /// # Errors
     /// Returns the error of a system call, for lack of memory or too many processes.
-    pub fn of(frozen: &Frozen, memory: &Memory) -> io::Result<Keeper> {
+    pub fn of_process(frozen: &Frozen, memory: &Memory) -> io::Result<Keeper> {
         let first = Asker::new(frozen.threads[0], asker::gadget(frozen.pid, memory)?, memory)?;
         let made = first.map(PAGE).and_then(|room| {
-            let made = memory.write(room, NAME).and_then(|()| Keeper::by(&first, room));
+            let made = memory.write(room, NAME).and_then(|()| Keeper::fork(&first, room));
             first.call(libc::SYS_munmap, [room, PAGE, 0, 0, 0, 0])?;
             made
         });
@@ -56,7 +56,7 @@ impl Keeper {
     }
 
     /// Forks the copy and makes its three calls. `room` is the address of its name in the process.
-    fn by(first: &Asker<'_>, room: u64) -> io::Result<Keeper> {
+    fn fork(first: &Asker<'_>, room: u64) -> io::Result<Keeper> {
         let copy = first.fork()?;
         let pid = copy.tid();
         let process = guardian::open_process(pid).inspect_err(|_| {
@@ -118,7 +118,7 @@ mod tests {
     /// Returns the ranges of private pages that a process may write.
     fn pages(pid: i32) -> Vec<(u64, u64)> {
         let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-        let pages = Pages::of(pid).unwrap();
+        let pages = Pages::open(pid).unwrap();
         let areas = areas::parse(&text).unwrap().into_iter().map(|listed| listed.area);
         let areas = areas.filter(|area| area.protection & WRITE != 0 && !area.shared);
         areas.flat_map(|area| pages.own(area.start, area.end).unwrap()).collect()
@@ -158,8 +158,8 @@ mod tests {
         let pid = child.0.id() as i32;
         std::thread::sleep(Duration::from_millis(100));
         let Ok(frozen) = freeze::freeze(&[pid], |_| false) else { return };
-        let memory = Memory::of(pid).unwrap();
-        let keeper = Keeper::of(&frozen[0], &memory).unwrap();
+        let memory = Memory::open(pid).unwrap();
+        let keeper = Keeper::of_process(&frozen[0], &memory).unwrap();
         let kept = keeper.memory().unwrap();
         let pages = pages(pid);
         let before = content(&memory, &pages).unwrap();

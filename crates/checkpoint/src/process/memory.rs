@@ -20,7 +20,7 @@ impl Memory {
     ///
     /// # Errors
     /// Fails if this process may not access it.
-    pub fn of(pid: i32) -> io::Result<Memory> {
+    pub fn open(pid: i32) -> io::Result<Memory> {
         Memory::of_this_alone(pid).map(|memory| Memory { pid: Some(pid), ..memory })
     }
 

@@ -146,7 +146,7 @@ impl Network {
         if taken.is_empty() {
             return Ok(None);
         }
-        let memory = Memory::of(pid)?;
+        let memory = Memory::open(pid)?;
         let half = |offset: u64| {
             let mut half = [0; 4];
             memory.read(words + offset, &mut half).map(|()| u32::from_ne_bytes(half))

@@ -153,7 +153,7 @@ impl Stage {
     /// Maps the pages for the calls, after a check that the kernel maps the same code as in the image.
     fn set(main: Tracee, pid: i32, own: &[Area], workplace: Workplace, code: u128) -> Result<Stage, String> {
         let text = |error: io::Error| error.to_string();
-        let memory = Memory::of(pid).map_err(text)?;
+        let memory = Memory::open(pid).map_err(text)?;
         let registers = main.registers().map_err(text)?;
         main.set_mask(ALL_SIGNALS).map_err(text)?;
         let (gadget, found) =

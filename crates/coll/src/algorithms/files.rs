@@ -166,7 +166,7 @@ mod tests {
         let aggregators = [0, 1, 2, 3];
         let exchange =
             Exchange { ranks: 4, rank: 0, aggregators: &aggregators, rounds, slot: 1, in_flight: 2 };
-        let of = |number: u32| (0..rounds).map(move |round| exchange.windows(number).at(round));
+        let of = |number: u32| (0..rounds).map(move |round| exchange.windows(number).in_iteration(round));
         assert_eq!(aggregators.map(|number| of(number).next().unwrap_or(0)), first);
         let mut all: Vec<u64> = aggregators.into_iter().flat_map(of).collect();
         all.sort_unstable();

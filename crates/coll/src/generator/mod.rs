@@ -139,12 +139,12 @@ impl Generator {
     /// Returns true if the algorithm is correct for `shape`, as far as its needs can be judged without the
     /// ranks' places.
     pub fn suits(&self, shape: &Shape) -> bool {
-        self.collective == shape.collective && self.meets(&Situation::of(shape)).is_ok()
+        self.collective == shape.collective && self.meets(&Situation::of_shape(shape)).is_ok()
     }
 
     /// Returns true if the algorithm is correct for `shape` and ranks at these places.
     pub fn suits_on(&self, shape: &Shape, hierarchy: &Hierarchy) -> bool {
-        let situation = Situation { hierarchy: Some(hierarchy), ..Situation::of(shape) };
+        let situation = Situation { hierarchy: Some(hierarchy), ..Situation::of_shape(shape) };
         self.collective == shape.collective && self.meets(&situation).is_ok()
     }
 

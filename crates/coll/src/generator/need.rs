@@ -201,7 +201,7 @@ impl Need {
 
 impl Situation<'_> {
     /// Returns a situation in which only the shape is known.
-    pub fn of(shape: &Shape) -> Situation<'_> {
+    pub fn of_shape(shape: &Shape) -> Situation<'_> {
         Situation { shape, hierarchy: None, hosts: None, multicast: None }
     }
 }

@@ -40,7 +40,7 @@ impl Index {
 
     /// Returns its value in iteration `iteration`.
     #[inline]
-    pub fn at(self, iteration: u32) -> u64 {
+    pub fn in_iteration(self, iteration: u32) -> u64 {
         let value = self.base + self.step * i64::from(iteration);
         if self.modulus == 0 {
             debug_assert!(value >= 0, "an index without modulus is never negative");
@@ -316,46 +316,51 @@ impl Span {
 
     /// Returns the range it denotes in iteration `iteration`.
     #[inline]
-    pub fn at(&self, iteration: u32, tables: &Tables<'_>) -> Range {
+    pub fn in_iteration(&self, iteration: u32, tables: &Tables<'_>) -> Range {
         let (start, block, within) = match self.start {
-            Start::Affine { offset, stride, index } => (offset + stride * index.at(iteration), 0, 0),
+            Start::Affine { offset, stride, index } => {
+                (offset + stride * index.in_iteration(iteration), 0, 0)
+            }
             Start::Block { division, index } => {
-                let block = index.at(iteration);
+                let block = index.in_iteration(iteration);
                 (division.start(block, tables), block as u32, 0)
             }
             Start::Permuted { division, index } => {
-                let block = tables.permutation[index.at(iteration) as usize];
+                let block = tables.permutation[index.in_iteration(iteration) as usize];
                 (division.start(u64::from(block), tables), block, 0)
             }
             Start::Part { division, index, part, parts } => {
-                let block = index.at(iteration);
-                let within = part_of(division, block, parts, tables).start(part.at(iteration), tables);
+                let block = index.in_iteration(iteration);
+                let within =
+                    part_of(division, block, parts, tables).start(part.in_iteration(iteration), tables);
                 (division.start(block, tables) + within, block as u32, within)
             }
             Start::Within { division, index, first, stride, slot } => {
-                let (block, first) = (index.at(iteration), first.at(iteration));
+                let (block, first) = (index.in_iteration(iteration), first.in_iteration(iteration));
                 let within = division.start(block, tables) - division.start(first, tables);
-                (stride * slot.at(iteration) + within, block as u32, 0)
+                (stride * slot.in_iteration(iteration) + within, block as u32, 0)
             }
-            Start::Entry(index) => (0, index.at(iteration) as u32, 0),
+            Start::Entry(index) => (0, index.in_iteration(iteration) as u32, 0),
         };
         let length = match self.length {
             Length::Fixed(length) => length,
             Length::Blocks { division, index, count } => {
-                let first = index.at(iteration);
+                let first = index.in_iteration(iteration);
                 division.start(first + u64::from(count), tables) - division.start(first, tables)
             }
             Length::Permuted { division, index } => {
-                let block = u64::from(tables.permutation[index.at(iteration) as usize]);
+                let block = u64::from(tables.permutation[index.in_iteration(iteration) as usize]);
                 division.start(block + 1, tables) - division.start(block, tables)
             }
             Length::Part { division, index, part, parts } => {
-                let (whole, part) =
-                    (part_of(division, index.at(iteration), parts, tables), part.at(iteration));
+                let (whole, part) = (
+                    part_of(division, index.in_iteration(iteration), parts, tables),
+                    part.in_iteration(iteration),
+                );
                 whole.start(part + 1, tables) - whole.start(part, tables)
             }
             Length::Beyond { division, index, most } => {
-                let block = index.at(iteration);
+                let block = index.in_iteration(iteration);
                 let length = division.start(block + 1, tables) - division.start(block, tables);
                 if length > most { length } else { 0 }
             }

@@ -16,7 +16,7 @@
 //! all ranks are matched as in the engine, by peer and lane, in order.
 //!
 //! # What is refused
-//! [`Refusal`] names the reason. Absent: anything that knows packets' bytes, addresses or clocks.
+//! [`LoweringError`] names the reason. Absent: anything that knows packets' bytes, addresses or clocks.
 
 mod machine;
 mod program;
@@ -38,7 +38,7 @@ const INSTANCES: u64 = 1024;
 
 /// Reason why a schedule cannot be lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum LoweringError {
     /// A schedule has steps within a node or of a file.
     OtherSteps,
     /// Too many instances of steps, with their number.
@@ -57,24 +57,24 @@ pub enum Refusal {
     Unmatched,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for LoweringError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Refusal::OtherSteps => f.write_str("it has steps within a host, or on files"),
-            Refusal::TooLong(steps) => write!(f, "{steps} steps, more than {INSTANCES}"),
-            Refusal::Events(events) => write!(f, "a rank waits for {events} messages, {EVENTS} fit"),
-            Refusal::Rules(rules) => write!(f, "a rank has {rules} rules, {RULES} fit"),
-            Refusal::Areas(areas) => write!(f, "a rank keeps {areas} blocks, {AREAS} fit"),
-            Refusal::Tables => f.write_str("lengths come from tables"),
-            Refusal::Pieces => f.write_str("messages are made of several blocks, or of parts"),
-            Refusal::Unmatched => {
+            LoweringError::OtherSteps => f.write_str("it has steps within a host, or on files"),
+            LoweringError::TooLong(steps) => write!(f, "{steps} steps, more than {INSTANCES}"),
+            LoweringError::Events(events) => write!(f, "a rank waits for {events} messages, {EVENTS} fit"),
+            LoweringError::Rules(rules) => write!(f, "a rank has {rules} rules, {RULES} fit"),
+            LoweringError::Areas(areas) => write!(f, "a rank keeps {areas} blocks, {AREAS} fit"),
+            LoweringError::Tables => f.write_str("lengths come from tables"),
+            LoweringError::Pieces => f.write_str("messages are made of several blocks, or of parts"),
+            LoweringError::Unmatched => {
                 f.write_str("a message is sent that nobody receives, or the other way round")
             }
         }
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for LoweringError {}
 
 /// Lowers the schedules of all ranks to programs; `shape` is that of rank 0. The data of a rank are
 /// [`Shape::count`] units of its send buffer, or of the receive buffer for a broadcast's root. The caller
@@ -82,7 +82,7 @@ impl std::error::Error for Refusal {}
 ///
 /// # Errors
 /// Returns the first feature or size that does not fit.
-pub fn lower(shape: &Shape, schedules: &[Schedule]) -> Result<Vec<Program>, Refusal> {
+pub fn lower(shape: &Shape, schedules: &[Schedule]) -> Result<Vec<Program>, LoweringError> {
     let mut walks = Vec::with_capacity(schedules.len());
     for (rank, schedule) in (0..).zip(schedules) {
         walks.push(Walk::new(rank, shape, schedule).run()?);
@@ -147,13 +147,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Walk<'a>, Refusal> {
+    fn run(mut self) -> Result<Walk<'a>, LoweringError> {
         let schedule = self.schedule;
         if schedule.order == Order::Program || !schedule.permutation.is_empty() {
-            return Err(Refusal::OtherSteps);
+            return Err(LoweringError::OtherSteps);
         }
         if schedule.instances() > INSTANCES {
-            return Err(Refusal::TooLong(schedule.instances()));
+            return Err(LoweringError::TooLong(schedule.instances()));
         }
         self.begin()?;
         let mut first = 0;
@@ -175,7 +175,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Defines the area of the data that the rank contributes.
-    fn begin(&mut self) -> Result<(), Refusal> {
+    fn begin(&mut self) -> Result<(), LoweringError> {
         let buffer = match self.shape.collective {
             Collective::Barrier => return Ok(()),
             Collective::Bcast if self.rank != self.shape.root => return Ok(()),
@@ -188,20 +188,20 @@ impl<'a> Walk<'a> {
     }
 
     /// Adds the last rule, which completes the call.
-    fn end(mut self) -> Result<Walk<'a>, Refusal> {
+    fn end(mut self) -> Result<Walk<'a>, LoweringError> {
         let mut needs = ENTERED;
         if self.shape.collective == Collective::Barrier {
             needs |= self.before.iter().flatten().fold(0, |all, events| all | events);
         }
         self.rules.push(Rule { needs, action: Action::Complete });
         if self.rules.len() > RULES {
-            return Err(Refusal::Rules(self.rules.len()));
+            return Err(LoweringError::Rules(self.rules.len()));
         }
         Ok(self)
     }
 
     /// Returns the areas of the result, and the events that they need.
-    fn result(&self) -> Result<(Vec<u8>, u32), Refusal> {
+    fn result(&self) -> Result<(Vec<u8>, u32), LoweringError> {
         let blocks = match self.shape.collective {
             Collective::Barrier => 0,
             Collective::Allgather => u64::from(self.shape.ranks),
@@ -216,13 +216,13 @@ impl<'a> Walk<'a> {
         Ok((areas, needs))
     }
 
-    fn step(&mut self, number: usize, iteration: u32) -> Result<(), Refusal> {
+    fn step(&mut self, number: usize, iteration: u32) -> Result<(), LoweringError> {
         let step = &self.schedule.steps[number];
         let before = step.after.iter().fold(ENTERED, |all, edge| all | self.events_before(*edge, iteration));
         let mut after = before;
         match step.kind {
             ir::Kind::Send { peer, lane, from } => {
-                let peer = peer.at(iteration) as u32;
+                let peer = peer.in_iteration(iteration) as u32;
                 let (area, needs) = match self.place(&from, iteration)? {
                     Some((_, _, 0)) => (None, 0),
                     Some((buffer, start, length)) => {
@@ -238,23 +238,28 @@ impl<'a> Walk<'a> {
                 }
             }
             ir::Kind::Recv { peer, lane, into } => {
-                let (peer, place) = (peer.at(iteration) as u32, self.place(&into, iteration)?);
+                let (peer, place) = (peer.in_iteration(iteration) as u32, self.place(&into, iteration)?);
                 if place.is_none_or(|(_, _, length)| length > 0) {
                     after |= self.receive(peer, lane, place)?;
                 }
             }
             ir::Kind::Copy { from, into } => self.copy(&from, &into, iteration)?,
             ir::Kind::Reduce { left, right } => self.reduce(&left, &right, iteration)?,
-            _ => return Err(Refusal::OtherSteps),
+            _ => return Err(LoweringError::OtherSteps),
         }
         self.before[number].push(after);
         Ok(())
     }
 
-    fn receive(&mut self, peer: u32, lane: u16, place: Option<(BufferId, u64, u64)>) -> Result<u32, Refusal> {
+    fn receive(
+        &mut self,
+        peer: u32,
+        lane: u16,
+        place: Option<(BufferId, u64, u64)>,
+    ) -> Result<u32, LoweringError> {
         let number = self.events.len();
         if number >= EVENTS {
-            return Err(Refusal::Events(number + 1));
+            return Err(LoweringError::Events(number + 1));
         }
         let message = self.message(peer, lane, true);
         self.receives.push((message, number as u8));
@@ -266,9 +271,9 @@ impl<'a> Walk<'a> {
         Ok(1 << number)
     }
 
-    fn copy(&mut self, from: &Span, into: &Span, iteration: u32) -> Result<(), Refusal> {
+    fn copy(&mut self, from: &Span, into: &Span, iteration: u32) -> Result<(), LoweringError> {
         let (from, into) = (self.place(from, iteration)?, self.place(into, iteration)?);
-        let (Some(from), Some(into)) = (from, into) else { return Err(Refusal::Pieces) };
+        let (Some(from), Some(into)) = (from, into) else { return Err(LoweringError::Pieces) };
         if into.2 == 0 {
             return Ok(());
         }
@@ -276,9 +281,9 @@ impl<'a> Walk<'a> {
         self.define(into.0, into.1, into.2, found.area, found.needs)
     }
 
-    fn reduce(&mut self, left: &Span, right: &Span, iteration: u32) -> Result<(), Refusal> {
+    fn reduce(&mut self, left: &Span, right: &Span, iteration: u32) -> Result<(), LoweringError> {
         let (left, right) = (self.place(left, iteration)?, self.place(right, iteration)?);
-        let (Some(left), Some(right)) = (left, right) else { return Err(Refusal::Pieces) };
+        let (Some(left), Some(right)) = (left, right) else { return Err(LoweringError::Pieces) };
         let operands = (self.find(left.0, left.1, left.2)?, self.find(right.0, right.1, right.2)?);
         let (into, needs) = (self.area()?, operands.0.needs | operands.1.needs);
         self.rule(needs, Action::Combine { left: operands.0.area, right: operands.1.area, into })?;
@@ -297,20 +302,20 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the range that a span denotes, or `None` for a signal.
-    fn place(&self, span: &Span, iteration: u32) -> Result<Option<(BufferId, u64, u64)>, Refusal> {
+    fn place(&self, span: &Span, iteration: u32) -> Result<Option<(BufferId, u64, u64)>, LoweringError> {
         if span.is_signal() {
             return Ok(None);
         }
         if span.uses_table() {
-            return Err(Refusal::Tables);
+            return Err(LoweringError::Tables);
         }
-        let range = span.at(iteration, &Tables::default());
+        let range = span.in_iteration(iteration, &Tables::default());
         Ok(Some((range.buffer, range.start, range.length)))
     }
 
-    fn find(&self, buffer: BufferId, start: u64, length: u64) -> Result<Definition, Refusal> {
+    fn find(&self, buffer: BufferId, start: u64, length: u64) -> Result<Definition, LoweringError> {
         let same = |known: &&Definition| (known.buffer, known.start, known.length) == (buffer, start, length);
-        self.definitions.iter().find(same).copied().ok_or(Refusal::Pieces)
+        self.definitions.iter().find(same).copied().ok_or(LoweringError::Pieces)
     }
 
     fn define(
@@ -320,9 +325,9 @@ impl<'a> Walk<'a> {
         length: u64,
         area: u8,
         needs: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), LoweringError> {
         if length != self.shape.count {
-            return Err(Refusal::Pieces);
+            return Err(LoweringError::Pieces);
         }
         self.definitions.retain(|known| {
             known.buffer != buffer || known.start + known.length <= start || start + length <= known.start
@@ -331,15 +336,15 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn rule(&mut self, needs: u32, action: Action) -> Result<(), Refusal> {
+    fn rule(&mut self, needs: u32, action: Action) -> Result<(), LoweringError> {
         self.rules.push(Rule { needs, action });
         // The last rule is still to come.
-        if self.rules.len() < RULES { Ok(()) } else { Err(Refusal::Rules(self.rules.len() + 1)) }
+        if self.rules.len() < RULES { Ok(()) } else { Err(LoweringError::Rules(self.rules.len() + 1)) }
     }
 
-    fn area(&mut self) -> Result<u8, Refusal> {
+    fn area(&mut self) -> Result<u8, LoweringError> {
         self.areas += 1;
-        if self.areas > AREAS { Err(Refusal::Areas(self.areas)) } else { Ok(self.areas as u8 - 1) }
+        if self.areas > AREAS { Err(LoweringError::Areas(self.areas)) } else { Ok(self.areas as u8 - 1) }
     }
 
     fn message(&mut self, peer: u32, lane: u16, is_received: bool) -> Message {
@@ -349,9 +354,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the program, given the numbers of the rules and events at both ends of each message.
-    fn program(&self, sends: &Ends, receives: &Ends) -> Result<Program, Refusal> {
+    fn program(&self, sends: &Ends, receives: &Ends) -> Result<Program, LoweringError> {
         let other_end = |ends: &Ends, (peer, lane, ordinal): Message| {
-            ends.get(&(peer, (self.rank, lane, ordinal))).copied().ok_or(Refusal::Unmatched)
+            ends.get(&(peer, (self.rank, lane, ordinal))).copied().ok_or(LoweringError::Unmatched)
         };
         let (mut events, mut rules) = (self.events.clone(), self.rules.clone());
         for (message, event) in &self.receives {

@@ -85,7 +85,7 @@ impl Layout {
 
     /// Returns the layout of ranks confined to sets of processors of `machine`. There are `hosts` machines,
     /// all alike; the first of them is filled first.
-    pub fn on(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
+    pub fn from_sets(machine: &Machine, sets: &[ProcessorSet], hosts: u32) -> Layout {
         let per_host = sets.len().div_ceil(hosts.max(1) as usize).max(1);
         Layout::placed(machine, sets, hosts, |rank| (rank / per_host) as u32)
     }
@@ -179,7 +179,7 @@ impl Layout {
     pub fn bound(machine: &Machine, binding: &Binding, ranks: u32, hosts: u32) -> Layout {
         let hosts = hosts.clamp(1, ranks.max(1));
         let per_host = ranks.div_ceil(hosts) as usize;
-        Layout::on(machine, &sets(machine, binding, ranks, |rank| rank % per_host), hosts)
+        Layout::from_sets(machine, &sets(machine, binding, ranks, |rank| rank % per_host), hosts)
     }
 
     /// Returns the number of ranks.

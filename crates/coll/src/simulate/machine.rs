@@ -324,7 +324,7 @@ impl<'a> Machine<'a> {
             return;
         }
         let Instance { step, iteration } = task.instance;
-        let at = |peer: Index| peer.at(iteration) as u32;
+        let at = |peer: Index| peer.in_iteration(iteration) as u32;
         let schedule = self.schedule(rank);
         let (action, peer, what, lane, value) = match &schedule.steps[step.0 as usize].kind {
             Kind::Send { peer, lane, from } => (Action::Send, at(*peer), Some(from), *lane, 0),
@@ -337,8 +337,10 @@ impl<'a> Machine<'a> {
             Kind::Pack { into, .. } => (Action::Copy, rank, Some(into), 0, 0),
             Kind::Unpack { peer, from, .. } => (Action::Pull, at(*peer), Some(from), 0, 0),
             Kind::Reduce { right, .. } => (Action::Reduce, rank, Some(right), 0, 0),
-            Kind::Post { flag, value } => (Action::Post, rank, None, *flag, value.at(iteration)),
-            Kind::Await { peer, flag, value } => (Action::Await, at(*peer), None, *flag, value.at(iteration)),
+            Kind::Post { flag, value } => (Action::Post, rank, None, *flag, value.in_iteration(iteration)),
+            Kind::Await { peer, flag, value } => {
+                (Action::Await, at(*peer), None, *flag, value.in_iteration(iteration))
+            }
             Kind::Expose { what, .. } => (Action::Expose, rank, Some(what), 0, 0),
             Kind::Pull { peer, into, .. } => (Action::Pull, at(*peer), Some(into), 0, 0),
             Kind::Push { peer, from, .. } => (Action::Push, at(*peer), Some(from), 0, 0),

@@ -31,7 +31,7 @@ mod tests;
 pub use layout::{Binding, Layout, Pool, PoolPlace};
 pub use load::Load;
 pub use prices::Reach;
-pub use series::{Beside, Series, Turn};
+pub use series::{Beside, OperationTimes, Series};
 
 use tutti_base::trace::Event;
 
@@ -112,11 +112,14 @@ pub fn simulate(schedules: &[Schedule], load: &Load, stage: &Stage<'_>) -> Predi
 
 /// Simulates operations one after the other, all of which do `load` (but for their roots). Returns the times
 /// at which each began and ended.
-pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<Turn> {
+pub fn follow(series: &Series<'_>, load: &Load, stage: &Stage<'_>) -> Vec<OperationTimes> {
     assert_eq!(series.ranks(), stage.layout.ranks() as usize, "a schedule for every rank of the layout");
     let run = whole(series, load, stage);
     let mean = |sum: &u64| *sum as f64 / series.ranks() as f64 * 1e-12;
-    run.turns.iter().map(|[begin, end]| Turn { begin_seconds: mean(begin), end_seconds: mean(end) }).collect()
+    run.turns
+        .iter()
+        .map(|[begin, end]| OperationTimes { begin_seconds: mean(begin), end_seconds: mean(end) })
+        .collect()
 }
 
 /// Returns the time in seconds that one of the operations takes each rank at a steady pace. It is measured

@@ -51,7 +51,7 @@ impl Beside {
 /// Begin and end of an operation of a series: means over the ranks, in seconds since all ranks began the
 /// first operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Turn {
+pub struct OperationTimes {
     /// Mean of the ranks' begin times.
     pub begin_seconds: f64,
     /// Mean of the ranks' end times.
@@ -66,7 +66,7 @@ impl<'a> Series<'a> {
     }
 
     /// Returns the same series with computation beside each operation.
-    pub fn beside(self, beside: Beside) -> Series<'a> {
+    pub fn with_computation(self, beside: Beside) -> Series<'a> {
         Series { beside, ..self }
     }
 

@@ -250,7 +250,7 @@ fn a_host_passes_on_what_it_has() {
 
 /// Returns the last turn of broadcasts of 8 bytes between two ranks with these roots. The ranks compute for
 /// these seconds in between.
-fn last_turn(roots: &[u32], computing: [f64; 2]) -> Turn {
+fn last_turn(roots: &[u32], computing: [f64; 2]) -> OperationTimes {
     let (model, layout) = (Model::default(), Layout::flat(2, 2));
     let stage = Stage { model: &model, layout: &layout, reach: Reach::Mapped };
     let shape = Shape::new(Collective::Bcast, 2, 0, 8);
@@ -271,7 +271,7 @@ fn operations_in_a_row_overlap_as_their_roots_allow() {
     let message = m.step + m.message_overhead + 8.0 * m.message_byte;
     // Times of both ranks: begins, then ends.
     let seen = |roots: &[u32], computing: [f64; 2], expected: [[f64; 2]; 2]| {
-        let Turn { begin_seconds, end_seconds } = last_turn(roots, computing);
+        let OperationTimes { begin_seconds, end_seconds } = last_turn(roots, computing);
         let mean = |times: [f64; 2]| (times[0] + times[1]) / 2.0;
         check("begin", begin_seconds, mean(expected[0]));
         check("end", end_seconds, mean(expected[1]));
@@ -332,7 +332,7 @@ fn the_network_brings_segments_while_ranks_compute() {
     let link = bytes as f64 / model.network_bandwidth;
     let series = Series::new(&operations, vec![0; 6], &[10.0 * link; 3]);
     let turns = follow(&series, &Load::new(&shape), &stage);
-    let Turn { begin_seconds, end_seconds } = turns[5];
+    let OperationTimes { begin_seconds, end_seconds } = turns[5];
     assert!(end_seconds - begin_seconds < link / 4.0, "{turns:?}, a link: {link:e}");
 }
 
@@ -389,7 +389,7 @@ fn beside(layout: &Layout, of: (Collective, &str), bytes: u64, beside: Beside) -
     let generator = generator(of.0, of.1);
     let write = |rank| generator.generate_on(&load.shape_of(rank), &WHOLE, None);
     let schedules: Vec<Schedule> = (0..layout.ranks()).map(write).collect();
-    periods(&Series::repeated(&schedules, 4).beside(beside), &load, &stage)
+    periods(&Series::repeated(&schedules, 4).with_computation(beside), &load, &stage)
 }
 
 const TREE: (Collective, &str) = (Collective::Bcast, "knomial");

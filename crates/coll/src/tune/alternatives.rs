@@ -1,6 +1,6 @@
 //! Alternatives for an operation, out of those that give the same bits as the default.
 
-use super::{Alternative, Attributes, CallForm, Manner};
+use super::{Alternative, Attributes, CallForm, ProgressMode};
 use crate::cost::Environment;
 use crate::generator::Node;
 use crate::select::{self, Candidate, Choice};
@@ -12,7 +12,7 @@ pub struct Proposal {
     /// Algorithm with its parameters.
     pub choice: Choice,
     /// Manner of its progress.
-    pub manner: Manner,
+    pub manner: ProgressMode,
     /// Properties that the search uses.
     pub alternative: Alternative,
 }
@@ -56,7 +56,7 @@ pub fn alternatives(
     any_bits: bool,
 ) -> Vec<Proposal> {
     let common = select::common(shape, environment);
-    let mut found = vec![proposal(default.clone(), Manner::Plain)];
+    let mut found = vec![proposal(default.clone(), ProgressMode::Plain)];
     let same_bits = |candidate: &Candidate| {
         let Candidate { generator, params, .. } = candidate;
         any_bits || generator.combines_like(params, (default.generator, &default.params), common.commutative)
@@ -73,7 +73,7 @@ pub fn alternatives(
             // Times of closed forms and times of simulations cannot be compared.
             found[0].alternative.prior_s = candidate.time;
         } else if found.len() < MOST - others && of_algorithm < VARIANTS && same_bits(&candidate) {
-            found.push(proposal(Choice::tried(&candidate, &common, environment), Manner::Plain));
+            found.push(proposal(Choice::tried(&candidate, &common, environment), ProgressMode::Plain));
         }
     }
     if default.generator.node() != Node::Shared {
@@ -85,22 +85,25 @@ pub fn alternatives(
         }
     }
     if form == CallForm::Nonblocking {
-        let pushed: Vec<Proposal> =
-            found.iter().take(MANNERED).map(|one| proposal(one.choice.clone(), Manner::Pushed)).collect();
+        let pushed: Vec<Proposal> = found
+            .iter()
+            .take(MANNERED)
+            .map(|one| proposal(one.choice.clone(), ProgressMode::Pushed))
+            .collect();
         found.extend(pushed);
-        found.push(proposal(default.clone(), Manner::Sparse(SPARSE)));
+        found.push(proposal(default.clone(), ProgressMode::Sparse(SPARSE)));
     }
     found
 }
 
 /// Puts the kernel offload in front of these alternatives, as the default.
 pub fn beside_kernel(mut found: Vec<Proposal>) -> Vec<Proposal> {
-    let in_kernel = proposal(found[0].choice.clone(), Manner::Kernel);
+    let in_kernel = proposal(found[0].choice.clone(), ProgressMode::Kernel);
     found.insert(0, in_kernel);
     found
 }
 
-fn proposal(choice: Choice, manner: Manner) -> Proposal {
+fn proposal(choice: Choice, manner: ProgressMode) -> Proposal {
     let (generator, params) = (choice.generator, choice.params);
     let algorithm = select::number_of(generator);
     let attributes = Attributes([algorithm, u64::from(params.radix), params.segment, manner.number()]);

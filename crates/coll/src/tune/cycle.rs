@@ -26,7 +26,7 @@ const MOST_STRANGE: u32 = 64;
 
 /// Place of an operation in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct CyclePlace {
     /// Key of the operation.
     pub key: UnitKey,
     /// Number of operations with the same key before it in the cycle.
@@ -81,7 +81,7 @@ impl Watch {
 /// A cycle of operations, and the place of the next one.
 #[derive(Debug)]
 pub struct Cycle {
-    places: Box<[Place]>,
+    places: Box<[CyclePlace]>,
     next: usize,
     /// Excess weight of strangers over operations of the cycle.
     strange: u32,
@@ -90,7 +90,7 @@ pub struct Cycle {
 impl Cycle {
     fn new(keys: &[UnitKey]) -> Cycle {
         let before = |place: usize| keys[..place].iter().filter(|key| **key == keys[place]).count() as u32;
-        let place = |place| Place { key: keys[place], occurrence: before(place) };
+        let place = |place| CyclePlace { key: keys[place], occurrence: before(place) };
         Cycle { places: (0..keys.len()).map(place).collect(), next: 0, strange: 0 }
     }
 
@@ -117,7 +117,7 @@ impl Cycle {
     }
 
     /// Returns the place at a position.
-    pub fn place(&self, position: usize) -> Place {
+    pub fn place(&self, position: usize) -> CyclePlace {
         self.places[position]
     }
 
@@ -130,7 +130,7 @@ impl Cycle {
 
     /// Records an operation and returns its place, or `None` for a stranger. Too many strangers end the
     /// cycle ([`Cycle::is_left`]).
-    pub fn meet(&mut self, key: UnitKey) -> Option<Place> {
+    pub fn meet(&mut self, key: UnitKey) -> Option<CyclePlace> {
         let place = self.places[self.next];
         if place.key == key {
             self.advance();
@@ -153,7 +153,7 @@ mod tests {
     use crate::tune::CallForm;
 
     fn key(bytes: u64) -> UnitKey {
-        UnitKey::of(&Shape::new(Collective::Bcast, 4, 0, bytes), CallForm::Nonblocking)
+        UnitKey::new(&Shape::new(Collective::Bcast, 4, 0, bytes), CallForm::Nonblocking)
     }
 
     /// Returns the cycle found in these keys, as letters with occurrences, and the number of operations

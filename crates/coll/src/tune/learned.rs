@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use tutti_base::cost_model::LEARNED;
 
 use super::CallForm;
-use super::cycle::Place;
+use super::cycle::CyclePlace;
 use crate::shape::Collective;
 use crate::simulate::Layout;
 
@@ -28,8 +28,8 @@ const WORDS: usize = 10;
 pub type Learned = HashMap<String, String>;
 
 /// Returns the key of a unit: a program, an operation, and the layout of its ranks.
-pub fn key(program: &str, place: Place, layout: &Layout) -> String {
-    let Place { key, occurrence } = place;
+pub fn key(program: &str, place: CyclePlace, layout: &Layout) -> String {
+    let CyclePlace { key, occurrence } = place;
     let (ranks, hosts, hash) = (layout.ranks(), layout.hosts(), layout.fingerprint());
     format!(
         "{} {} {} {} {} {occurrence} {ranks}@{hosts}-{hash:016x}",
@@ -134,8 +134,8 @@ mod tests {
 
     #[test]
     fn keys_are_read_as_written() {
-        let key = UnitKey::of(&Shape::new(Collective::Allreduce, 4, 0, 8), CallForm::Blocking);
-        let place = Place { key, occurrence: 2 };
+        let key = UnitKey::new(&Shape::new(Collective::Allreduce, 4, 0, 8), CallForm::Blocking);
+        let place = CyclePlace { key, occurrence: 2 };
         for program in ["a.out", "", "with blank", "\u{e4}#", &"x".repeat(1000)] {
             let key = super::key(program, place, &Layout::flat(4, 2));
             let text = merge("", &[(key.clone(), "ring:1:0:0:1:0:0 plain".to_string())]);

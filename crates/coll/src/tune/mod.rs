@@ -90,7 +90,7 @@ pub struct UnitKey {
 impl UnitKey {
     /// Returns the key of an operation.
     #[inline]
-    pub fn of(shape: &Shape, form: CallForm) -> UnitKey {
+    pub fn new(shape: &Shape, form: CallForm) -> UnitKey {
         use Collective as C;
         let Shape { collective, unit_bytes, commutative, .. } = *shape;
         let own = matches!(collective, C::Gatherv | C::Scatterv | C::Alltoallv);
@@ -103,7 +103,7 @@ impl UnitKey {
 /// Behaviour of an operation beside its algorithm: progress as an attribute of the implementation
 /// (barigou-2016, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Manner {
+pub enum ProgressMode {
     /// Progress happens when the program calls MPI.
     Plain,
     /// The call that starts the operation progresses it for as long as a blocking call would take: the
@@ -117,25 +117,25 @@ pub enum Manner {
     Kernel,
 }
 
-impl Manner {
+impl ProgressMode {
     /// Returns its number among the attributes.
     fn number(self) -> u64 {
         match self {
-            Manner::Plain => 1,
-            Manner::Pushed => 0,
-            Manner::Sparse(tests) => u64::from(tests),
-            Manner::Kernel => u64::MAX,
+            ProgressMode::Plain => 1,
+            ProgressMode::Pushed => 0,
+            ProgressMode::Sparse(tests) => u64::from(tests),
+            ProgressMode::Kernel => u64::MAX,
         }
     }
 }
 
-impl std::fmt::Display for Manner {
+impl std::fmt::Display for ProgressMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Manner::Plain => f.write_str("plain"),
-            Manner::Pushed => f.write_str("pushed"),
-            Manner::Sparse(tests) => write!(f, "sparse-{tests}"),
-            Manner::Kernel => f.write_str("kernel"),
+            ProgressMode::Plain => f.write_str("plain"),
+            ProgressMode::Pushed => f.write_str("pushed"),
+            ProgressMode::Sparse(tests) => write!(f, "sparse-{tests}"),
+            ProgressMode::Kernel => f.write_str("kernel"),
         }
     }
 }
@@ -155,7 +155,7 @@ pub struct Alternative {
 }
 
 /// Attributes of an implementation (barigou-2016, section 2.2): algorithm, fan-out, segment and progress
-/// ([`Manner`]).
+/// ([`ProgressMode`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Attributes(pub [u64; Attributes::NUMBER]);
 

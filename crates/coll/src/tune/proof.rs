@@ -31,7 +31,7 @@ const LEAD: usize = 2;
 
 /// Position of an operation in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct Trial {
     pub pair: usize,
     /// 0 for the default, 1 for the other alternative.
     pub side: usize,
@@ -67,22 +67,22 @@ impl Proof {
     }
 
     /// Returns the operations of the next round.
-    pub fn turns(&self) -> VecDeque<Turn> {
+    pub fn turns(&self) -> VecDeque<Trial> {
         let kept = KEPT << self.round;
         let block = |(pair, side): (usize, usize)| {
-            (0..DROPPED + kept).map(move |number| Turn { pair, side, counts: number >= DROPPED })
+            (0..DROPPED + kept).map(move |number| Trial { pair, side, counts: number >= DROPPED })
         };
         let sides = |pair: usize| if pair.is_multiple_of(2) { [0, 1] } else { [1, 0] };
         (0..PAIRS).flat_map(|pair| sides(pair).map(|side| (pair, side))).flat_map(block).collect()
     }
 
     /// Returns the alternative that an operation uses.
-    pub fn taken_by(&self, turn: Turn) -> usize {
+    pub fn taken_by(&self, turn: Trial) -> usize {
         if turn.side == 0 { 0 } else { self.alternative }
     }
 
     /// Records the time from the start of an operation to the start of the next one.
-    pub fn record(&mut self, turn: Turn, period_ns: u64) {
+    pub fn record(&mut self, turn: Trial, period_ns: u64) {
         if turn.counts {
             self.blocks[turn.pair][turn.side].push(period_ns);
         }

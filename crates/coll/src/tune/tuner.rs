@@ -78,7 +78,7 @@ enum Use {
     /// Sample of an alternative: its index, and whether the sample counts.
     Sample(usize, bool),
     /// Part of the comparison that is under way.
-    Proof(proof::Turn),
+    Proof(proof::Trial),
 }
 
 /// Progress of the trials that were postponed, after all others of the strategy.

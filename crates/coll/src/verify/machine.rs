@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::Fault;
 use super::case::{Case, Sums};
 use super::clocks::{Clocks, Thread, Waiter};
-use super::memory::{Memory, Place, Run};
+use super::memory::{Memory, RankRange, Run};
 use super::signals::Signals;
 use super::value::{Atom, Values};
 use crate::cursor::{Cursor, Instance};
@@ -21,7 +21,7 @@ struct Posted {
     peer: u32,
     lane: u16,
     instance: Instance,
-    place: Option<Place>,
+    place: Option<RankRange>,
 }
 
 /// Execution of the schedules of all ranks on symbolic data.
@@ -151,14 +151,13 @@ impl<'a> Machine<'a> {
             Kind::Recv { peer, lane, into } => return self.send_or_recv(run, true, *peer, *lane, into),
             Kind::Multicast { group, lane, from } => return self.multicast(run, *group, *lane, from),
             Kind::Await { peer, flag, value } => {
-                let (peer, value) = (self.neighbour(run, *peer)?, value.at(run.instance.iteration));
+                let (peer, value) = (self.neighbour(run, *peer)?, value.in_iteration(run.instance.iteration));
                 let Run { rank, thread, instance } = run;
                 return self.clocks.wait(peer, Waiter { rank, thread, instance, flag: *flag, value });
             }
             Kind::Post { flag, value } => {
-                for ready in
-                    self.clocks.post(run.rank, run.thread, *flag, value.at(run.instance.iteration))?
-                {
+                let value = value.in_iteration(run.instance.iteration);
+                for ready in self.clocks.post(run.rank, run.thread, *flag, value)? {
                     self.heard.push((ready.rank, ready.instance));
                 }
             }
@@ -203,17 +202,17 @@ impl<'a> Machine<'a> {
             }
             Kind::FileRead { into, window } => {
                 let into = self.own(run, into, true)?;
-                self.memory.file_read(&into, window.at(run.instance.iteration))?;
+                self.memory.file_read(&into, window.in_iteration(run.instance.iteration))?;
             }
             Kind::FileWrite { from, window } => {
                 let from = self.own(run, from, false)?;
-                self.memory.file_write(&from, window.at(run.instance.iteration))?;
+                self.memory.file_write(&from, window.in_iteration(run.instance.iteration))?;
             }
         }
         Ok(true)
     }
 
-    fn own(&mut self, run: Run, span: &Span, write: bool) -> Result<Place, Fault> {
+    fn own(&mut self, run: Run, span: &Span, write: bool) -> Result<RankRange, Fault> {
         let Some(place) = self.memory.own(run, span, write)? else {
             return Err(Fault::new("uses a signal as data".into()));
         };
@@ -221,7 +220,7 @@ impl<'a> Machine<'a> {
         Ok(place)
     }
 
-    fn remote(&mut self, run: Run, peer: Index, span: &Span, write: bool) -> Result<Place, Fault> {
+    fn remote(&mut self, run: Run, peer: Index, span: &Span, write: bool) -> Result<RankRange, Fault> {
         let peer = self.neighbour(run, peer)?;
         let place = self.memory.remote(run, peer, span, write, &self.clocks)?;
         self.memory.touch(run, &place, write, &self.clocks)?;
@@ -229,7 +228,7 @@ impl<'a> Machine<'a> {
     }
 
     fn peer(&self, run: Run, peer: Index) -> Result<u32, Fault> {
-        let peer = peer.at(run.instance.iteration);
+        let peer = peer.in_iteration(run.instance.iteration);
         let peer = u32::try_from(peer).ok().filter(|peer| *peer < self.case.ranks);
         peer.ok_or_else(|| Fault::new("has no such peer".into()))
     }

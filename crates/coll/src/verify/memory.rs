@@ -11,13 +11,13 @@ use crate::ir::{self, BufferId, Index, Kind, Length, Range, Schedule, Span, Star
 
 /// A range of a buffer of `rank`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct RankRange {
     pub rank: u32,
     pub range: Range,
 }
 
-impl Place {
-    fn overlaps(&self, other: &Place) -> bool {
+impl RankRange {
+    fn overlaps(&self, other: &RankRange) -> bool {
         self.rank == other.rank && self.range.overlaps(&other.range)
     }
 }
@@ -87,12 +87,12 @@ impl<'a> Memory<'a> {
     }
 
     /// Returns a span of the rank's own memory, which must lie in its buffer, or `None` for a signal.
-    pub fn own(&self, run: Run, span: &Span, write: bool) -> Result<Option<Place>, Fault> {
+    pub fn own(&self, run: Run, span: &Span, write: bool) -> Result<Option<RankRange>, Fault> {
         if span.is_signal() {
             return Ok(None);
         }
         let own = &self.ranks[run.rank as usize];
-        let range = span.at(run.instance.iteration, &self.sums[run.rank as usize].tables());
+        let range = span.in_iteration(run.instance.iteration, &self.sums[run.rank as usize].tables());
         if span.buffer.exposure().is_some() || matches!(span.start, Start::Entry(_)) {
             return Err(Fault::new(format!("{span} is no address of own memory")));
         }
@@ -109,7 +109,7 @@ impl<'a> Memory<'a> {
         if own.exposures.iter().flatten().any(frozen) {
             return Err(Fault::new(format!("writes {range:?}, which it has exposed for reading")));
         }
-        Ok(Some(Place { rank: run.rank, range }))
+        Ok(Some(RankRange { rank: run.rank, range }))
     }
 
     /// Returns a span in the bank of `peer` or in its exposed memory.
@@ -120,8 +120,8 @@ impl<'a> Memory<'a> {
         span: &Span,
         write: bool,
         clocks: &Clocks,
-    ) -> Result<Place, Fault> {
-        let mut range = span.at(run.instance.iteration, &self.sums[run.rank as usize].tables());
+    ) -> Result<RankRange, Fault> {
+        let mut range = span.in_iteration(run.instance.iteration, &self.sums[run.rank as usize].tables());
         let there = &self.ranks[peer as usize];
         let Some(slot) = span.buffer.exposure() else {
             let size = there.buffers[there.buffers.len() - 1].len() as u64;
@@ -129,10 +129,10 @@ impl<'a> Memory<'a> {
             if span.buffer != BufferId::BANK || write || entry || range.end() > size {
                 return Err(Fault::new(format!("{span} of rank {peer} is out of reach ({size} units)")));
             }
-            return Ok(Place { rank: peer, range });
+            return Ok(RankRange { rank: peer, range });
         };
         if range.length == 0 {
-            return Ok(Place { rank: peer, range });
+            return Ok(RankRange { rank: peer, range });
         }
         let exposure = there.exposures[usize::from(slot)]
             .filter(|exposure| clocks.knows(run.thread, exposure.thread, exposure.epoch));
@@ -166,7 +166,7 @@ impl<'a> Memory<'a> {
             _ => range.start += exposure.range.start,
         }
         range.buffer = exposure.range.buffer;
-        Ok(Place { rank: peer, range })
+        Ok(RankRange { rank: peer, range })
     }
 
     /// Exposes `what` to other ranks.
@@ -182,7 +182,7 @@ impl<'a> Memory<'a> {
         let own = &mut self.ranks[run.rank as usize];
         let entries = table_of(self.case, what.buffer);
         let table = entries.filter(|_| what.uses_table() && !is_entry(what));
-        let Some(Place { range, .. }) = place.filter(|_| what.buffer != BufferId::BANK) else {
+        let Some(RankRange { range, .. }) = place.filter(|_| what.buffer != BufferId::BANK) else {
             return Err(Fault::new(format!("{what} cannot be exposed")));
         };
         let all = own.buffers[own.number(what.buffer)].len() as u64;
@@ -210,7 +210,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Records that a step touches `place`.
-    pub fn touch(&mut self, run: Run, place: &Place, write: bool, clocks: &Clocks) -> Result<(), Fault> {
+    pub fn touch(&mut self, run: Run, place: &RankRange, write: bool, clocks: &Clocks) -> Result<(), Fault> {
         let own = &mut self.ranks[place.rank as usize];
         let number = own.number(place.range.buffer);
         if place.range.length == 0 || !own.accesses[number].watched {
@@ -240,9 +240,9 @@ impl<'a> Memory<'a> {
     pub fn apply(
         &mut self,
         values: &mut Values,
-        from: &Place,
-        with: Option<&Place>,
-        into: &Place,
+        from: &RankRange,
+        with: Option<&RankRange>,
+        into: &RankRange,
     ) -> Result<(), Fault> {
         let length = into.range.length;
         let fits = from.range.length == length && with.is_none_or(|with| with.range.length == length);
@@ -270,7 +270,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Writes a frame with its block.
-    pub fn pack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
+    pub fn pack(&mut self, values: &mut Values, from: &RankRange, into: &RankRange) -> Result<(), Fault> {
         let (length, frame) = (from.range.length, into.range.length);
         let user = into.range.buffer <= BufferId::RECV;
         if frame < Kind::FRAME_HEADER || user || from.overlaps(into) {
@@ -285,7 +285,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Reads the block of a frame.
-    pub fn unpack(&mut self, values: &mut Values, from: &Place, into: &Place) -> Result<(), Fault> {
+    pub fn unpack(&mut self, values: &mut Values, from: &RankRange, into: &RankRange) -> Result<(), Fault> {
         let (length, frame) = (into.range.length, from.range.length);
         if frame < Kind::FRAME_HEADER || self.atoms(from)[0] != Atom::length(length) {
             return Err(Fault::new(format!("{from:?} is no frame with a block as long as {into:?}")));
@@ -294,7 +294,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Reads the requested bytes of a window.
-    pub fn file_read(&mut self, into: &Place, window: u64) -> Result<(), Fault> {
+    pub fn file_read(&mut self, into: &RankRange, window: u64) -> Result<(), Fault> {
         let atoms = self.disk()?.read(window, into.range.length)?;
         let own = &mut self.ranks[into.rank as usize];
         let number = own.number(into.range.buffer);
@@ -303,7 +303,7 @@ impl<'a> Memory<'a> {
     }
 
     /// Writes the contributed bytes of a window.
-    pub fn file_write(&mut self, from: &Place, window: u64) -> Result<(), Fault> {
+    pub fn file_write(&mut self, from: &RankRange, window: u64) -> Result<(), Fault> {
         let atoms = self.atoms(from).to_vec();
         self.disk()?.write(window, &atoms)
     }
@@ -317,7 +317,7 @@ impl<'a> Memory<'a> {
         self.file.as_mut().ok_or_else(|| Fault::new("accesses a file in an operation that has none".into()))
     }
 
-    fn atoms(&self, place: &Place) -> &[Atom] {
+    fn atoms(&self, place: &RankRange) -> &[Atom] {
         let own = &self.ranks[place.rank as usize];
         let range = &place.range;
         &own.buffers[own.number(range.buffer)][range.start as usize..range.end() as usize]
@@ -341,8 +341,8 @@ impl<'a> Memory<'a> {
 }
 
 /// Returns the position of a frame's block.
-fn held(frame: &Place, length: u64) -> Place {
-    Place { range: frame.range.held(length), ..*frame }
+fn held(frame: &RankRange, length: u64) -> RankRange {
+    RankRange { range: frame.range.held(length), ..*frame }
 }
 
 /// Returns true if a span covers all entries of a table.

@@ -140,21 +140,21 @@ impl Uses {
     fn new(kind: &Kind, iteration: u32, tables: &Tables<'_>) -> Uses {
         let range = |span: Option<&crate::ir::Span>| {
             span.filter(|span| !span.is_signal())
-                .map(|span| span.at(iteration, tables))
+                .map(|span| span.in_iteration(iteration, tables))
                 .filter(|range| range.length > 0)
         };
         let (reads, writes) = (range(kind.reads()), range(kind.writes()));
         let silent = reads.is_none() && writes.is_none();
         let lane = match kind {
             Kind::Send { peer, lane, from } if from.is_signal() || !silent => {
-                Some((true, peer.at(iteration), *lane))
+                Some((true, peer.in_iteration(iteration), *lane))
             }
             // One entry for all members: two groups that use one lane must not have a member in common.
             Kind::Multicast { group, lane, from } if from.is_signal() || !silent => {
                 Some((true, u64::MAX - u64::from(*group), *lane))
             }
             Kind::Recv { peer, lane, into } if into.is_signal() || !silent => {
-                Some((false, peer.at(iteration), *lane))
+                Some((false, peer.in_iteration(iteration), *lane))
             }
             _ => None,
         };

@@ -173,7 +173,7 @@ fn exposed_for_reading() {
         check(case, expected, |rank, builder| {
             if rank > 0 {
                 builder.wait(0, 0, 1);
-                builder.pull(0, from, range(RECV, 5 - from.at(0, &Default::default()).length, 4));
+                builder.pull(0, from, range(RECV, 5 - from.in_iteration(0, &Default::default()).length, 4));
                 builder.pull(0, range(THERE, 0, 1), range(RECV, 0, 1));
                 builder.post(0, 1);
                 return;

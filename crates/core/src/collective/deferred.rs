@@ -24,8 +24,8 @@ use std::sync::Arc;
 use tutti_base::Result;
 use tutti_base::config::Tune;
 use tutti_coll::ir::Kind;
-use tutti_coll::tune::cycle::Place;
-use tutti_coll::tune::{CallForm, Manner, Proposal, Rules, UnitKey};
+use tutti_coll::tune::cycle::CyclePlace;
+use tutti_coll::tune::{CallForm, ProgressMode, Proposal, Rules, UnitKey};
 use tutti_coll::{Collective, Shape};
 use tutti_sys::clock;
 use tutti_sys::floating_point::isolated;
@@ -302,7 +302,7 @@ fn known(
     if first::is_among_them(held, process, comm) {
         return None;
     }
-    let best = known_before(held, process, comm, shape, Place { key, occurrence: 0 });
+    let best = known_before(held, process, comm, shape, CyclePlace { key, occurrence: 0 });
     comm.collectives.deferred.borrow_mut(held).tuning.set_known(key, best.clone());
     best
 }
@@ -397,9 +397,9 @@ fn begin_those_that_can(held: &LaneGuard, process: &Process, comm: &Arc<Communic
             }
         };
         let proposal = says.proposal();
-        let manner = proposal.map_or(Manner::Plain, |proposal| proposal.manner);
+        let manner = proposal.map_or(ProgressMode::Plain, |proposal| proposal.manner);
         end_ns = match (manner, proposal) {
-            (Manner::Pushed, Some(proposal)) => Some(push_end_ns(proposal.choice.time)),
+            (ProgressMode::Pushed, Some(proposal)) => Some(push_end_ns(proposal.choice.time)),
             _ => None,
         };
         let words = operation.with(|operation| {
@@ -435,8 +435,8 @@ fn ready_banks(held: &LaneGuard, comm: &Communicator, run: &Run, is_trial: bool)
 }
 
 /// Makes one of several tests of the program advance operations, if this manner of progress requests that.
-pub(super) fn space_tests(manner: Manner) {
-    if let Manner::Sparse(tests) = manner {
+pub(super) fn space_tests(manner: ProgressMode) {
+    if let ProgressMode::Sparse(tests) = manner {
         inside::move_on_every(tests);
     }
 }
@@ -461,7 +461,7 @@ fn contribute(
     held: &LaneGuard,
     process: &Process,
     comm: &Arc<Communicator>,
-    place: Place,
+    place: CyclePlace,
     tag: Option<i32>,
     says: &mut Says,
 ) {
@@ -523,7 +523,7 @@ fn next(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Option
 }
 
 /// Returns true if the maxima that an operation has to wait for have arrived.
-fn has_heard(held: &LaneGuard, process: &Process, comm: &Communicator, place: Place) -> bool {
+fn has_heard(held: &LaneGuard, process: &Process, comm: &Communicator, place: CyclePlace) -> bool {
     let its = comm.collectives.deferred.borrow_mut(held);
     let request = its.words.get(&place).map(|maxima| maxima.request);
     drop(its);
@@ -590,7 +590,7 @@ pub(super) fn news(
     process: &Process,
     comm: &Communicator,
     shape: &Shape,
-    place: Place,
+    place: CyclePlace,
 ) -> News {
     let (layout, _) = super::layout_of(process, comm);
     let key = tutti_coll::tune::learned::key(learnings::program(&process.job), place, &layout);

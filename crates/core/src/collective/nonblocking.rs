@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tutti_base::Result;
-use tutti_coll::tune::Manner;
+use tutti_coll::tune::ProgressMode;
 
 use super::{Activity, Means, Operation, Run, advance, deferred, offloaded, prepare, rest, root_of};
 use crate::buffer::Buffer;
@@ -163,7 +163,7 @@ impl Nonblocking {
             None => {
                 let comm = communicator(None, comm);
                 run.into_iter().for_each(|run| {
-                    if let Manner::Sparse(_) = run.manner {
+                    if let ProgressMode::Sparse(_) = run.manner {
                         inside::move_on_every(1);
                     }
                     rest(held, comm, run);

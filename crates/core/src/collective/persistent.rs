@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tutti_base::config::Tune;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_coll::select::Choice;
-use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::cycle::CyclePlace;
 use tutti_coll::tune::{CallForm, Proposal, Rules, UnitKey};
 use tutti_sys::clock;
 
@@ -67,9 +67,9 @@ pub fn persistent(
     let tune = wishes.tune_of(&process.config);
     let is_forced = wishes.algorithm_of(&process.config, shape.collective.name()).is_some();
     if tune.is_on() && !is_forced && deferred::can_be_tuned(comm, shape.collective) {
-        let key = UnitKey::of(&shape, CallForm::Persistent);
+        let key = UnitKey::new(&shape, CallForm::Persistent);
         let occurrence = comm.collectives.deferred.borrow_mut(held).count_made(key);
-        let place = Place { key, occurrence };
+        let place = CyclePlace { key, occurrence };
         let news = deferred::news(held, process, comm, &shape, place);
         if let Some(proposal) = news.known.as_ref().and_then(Best::proposal) {
             let kept = Kept::make(held, process, comm, operation, Some(&proposal.choice))?;
@@ -99,7 +99,7 @@ fn try_several(
     process: &Process,
     comm: &Arc<Communicator>,
     operation: &Operation<'_>,
-    place: Place,
+    place: CyclePlace,
     news: News,
 ) -> Result<RequestId> {
     let begun_ns = clock::now_ns();
@@ -328,7 +328,7 @@ struct Tried {
     /// Algorithms under trial; the first is the default.
     proposals: Arc<[Proposal]>,
     /// Position among equal persistent operations, which identifies the unit.
-    place: Place,
+    place: CyclePlace,
     /// The operation with each alternative; only the best remains once it is known.
     kept: Vec<Option<Arc<Kept>>>,
     /// Measurements that were sent and whose maxima have not arrived yet.

@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tutti_base::Result;
-use tutti_coll::tune::{CallForm, Manner};
+use tutti_coll::tune::{CallForm, ProgressMode};
 
 use super::nonblocking::{Attempt, start_looks, start_run};
 use super::port::CommPort;
@@ -77,7 +77,7 @@ pub unsafe fn start_replay(
             let (manner, time_s) = (run.manner, run.execution.plan().choice.time);
             deferred::space_tests(manner);
             let request = start_run(held, process, comm, run, ticket, None);
-            if manner == Manner::Pushed {
+            if manner == ProgressMode::Pushed {
                 deferred::push(held, process, request, deferred::push_end_ns(time_s));
             }
             request

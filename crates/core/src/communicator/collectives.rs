@@ -28,9 +28,9 @@ pub mod words;
 use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
 use tutti_coll::Shape;
-use tutti_coll::tune::{Manner, Proposal};
+use tutti_coll::tune::{ProgressMode, Proposal};
 use tutti_transport::banks::shelf::Shelf;
-use tutti_transport::banks::{Banks, Said};
+use tutti_transport::banks::{Banks, CallSignature};
 use tutti_transport::exposure::Record;
 
 use agreement::OperationAgreement;
@@ -183,7 +183,7 @@ pub(crate) struct Prepared {
     /// Paths that its plan was allowed to use.
     pub(crate) means: Means,
     /// Signature in the banks, which must be equal at all members.
-    pub(crate) said: Said,
+    pub(crate) said: CallSignature,
     /// Signature in its messages.
     pub(crate) signature: Signature,
     /// Space that it needs in a slot, if it is confined to one host.
@@ -191,7 +191,7 @@ pub(crate) struct Prepared {
     /// True if tuning tried or learned its algorithm, false if the model selects it.
     pub(crate) tuned: bool,
     /// Progress mode of the operation.
-    pub(crate) manner: Manner,
+    pub(crate) manner: ProgressMode,
     /// True if it counts for the agreement on multicast; then it is never replayed, since a replay does not
     /// count.
     pub(crate) counts: bool,

@@ -79,7 +79,7 @@ impl Crossing {
 
     /// Decodes the parameters. Returns InvalidData if they are damaged or of another job.
     pub(super) fn decode(words: &[u8], job: &[u8; 32]) -> io::Result<Crossing> {
-        let mut fields = Fields::of(words);
+        let mut fields = Fields::new(words);
         let number = fields.number().ok_or_else(damaged)?;
         let hidden = fields.field().and_then(|hidden| hidden.try_into().ok()).ok_or_else(damaged)?;
         let interface = String::from_utf8_lossy(fields.field().ok_or_else(damaged)?).into_owned();

@@ -425,7 +425,7 @@ fn refusal(error: &Error) -> Vec<u8> {
 
 /// Decodes the data of a meeting, or the reason why it has failed.
 fn read_notice(process: &Process, words: &[u8], class: ErrorClass) -> Result<Notice> {
-    let mut fields = Fields::of(words);
+    let mut fields = Fields::new(words);
     let is_good = fields.number() == Some(1);
     let said = fields.field().unwrap_or_default();
     if !is_good {
@@ -462,7 +462,7 @@ impl Introduction {
     /// Decodes a description. Returns InvalidData if it is damaged, and Other with the reason if the other
     /// group refuses.
     fn decode(bytes: &[u8]) -> io::Result<Introduction> {
-        let mut fields = Fields::of(bytes);
+        let mut fields = Fields::new(bytes);
         let ring_bytes = fields.number().ok_or_else(damaged)?;
         let members = fields.field().ok_or_else(damaged)?.to_vec();
         if ring_bytes == 0 {

@@ -77,7 +77,7 @@ fn socket_name(service: &[u8]) -> Vec<u8> {
 fn ask(service: &[u8]) -> io::Result<Vec<u8>> {
     let connection = ports::connect_to(&socket_name(service))?;
     let answer = letter::receive(&connection)?.bytes;
-    let mut fields = Fields::of(&answer);
+    let mut fields = Fields::new(&answer);
     let is_meant = fields.field() == Some(service);
     fields.field().filter(|_| is_meant).map(<[u8]>::to_vec).ok_or_else(|| io::ErrorKind::NotFound.into())
 }

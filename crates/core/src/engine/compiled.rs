@@ -348,11 +348,13 @@ impl Writer<'_> {
             Kind::Multicast { .. } => return None,
             Kind::Send { .. } | Kind::Recv { .. } | Kind::Pack { .. } | Kind::Unpack { .. } => return None,
             Kind::FileRead { .. } | Kind::FileWrite { .. } => return None,
-            Kind::Post { flag, value } => Instruction::Post { flag: *flag, value: value.at(iteration) },
-            Kind::Await { value, .. } if value.at(iteration) == 0 => return Some(()),
+            Kind::Post { flag, value } => {
+                Instruction::Post { flag: *flag, value: value.in_iteration(iteration) }
+            }
+            Kind::Await { value, .. } if value.in_iteration(iteration) == 0 => return Some(()),
             Kind::Await { peer, flag, value } => {
-                let peer = peer.at(iteration) as u32;
-                Instruction::Await { peer, flag: *flag, value: value.at(iteration) }
+                let peer = peer.in_iteration(iteration) as u32;
+                Instruction::Await { peer, flag: *flag, value: value.in_iteration(iteration) }
             }
             Kind::Copy { from, into } => {
                 let (from, into) = (range(from, iteration)?, range(into, iteration)?);
@@ -374,7 +376,7 @@ impl Writer<'_> {
             }
             Kind::Pull { peer, from, into } => {
                 let (from, into) = (range(from, iteration)?, range(into, iteration)?);
-                let (peer, bytes, into) = (peer.at(iteration) as u32, bytes(&into), self.at(&into));
+                let (peer, bytes, into) = (peer.in_iteration(iteration) as u32, bytes(&into), self.at(&into));
                 match self.remote(peer, &from) {
                     None => Instruction::Pull { peer, from: from.start as usize * scale, into, bytes },
                     Some(from) => Instruction::Fetch { from, into, bytes },
@@ -383,7 +385,7 @@ impl Writer<'_> {
             Kind::Combine { peer, from, with, into } => {
                 let (from, with) = (range(from, iteration)?, range(with, iteration)?);
                 let out = range(into, iteration)?;
-                let (peer, count) = (peer.at(iteration) as u32, out.length);
+                let (peer, count) = (peer.in_iteration(iteration) as u32, out.length);
                 let (with, into) = (self.at(&with), self.at(&out));
                 match self.remote(peer, &from) {
                     None => {
@@ -395,7 +397,7 @@ impl Writer<'_> {
             Kind::Push { peer, from, into } => {
                 let (from, into) = (range(from, iteration)?, range(into, iteration)?);
                 let bytes = bytes(&from);
-                let into = self.remote(peer.at(iteration) as u32, &into)?;
+                let into = self.remote(peer.in_iteration(iteration) as u32, &into)?;
                 Instruction::Push { from: self.at(&from), into, bytes }
             }
         };
@@ -472,7 +474,7 @@ fn range(span: &Span, iteration: u32, tables: &Tables<'_>, has_tables: bool) -> 
     if span.uses_table() && !has_tables {
         return None;
     }
-    let range = span.at(iteration, tables);
+    let range = span.in_iteration(iteration, tables);
     // The same as in the steps of a schedule: a block is a part of exposed memory; an entry needs an owner
     // with a table.
     let is_part = range.buffer.exposure().is_some() && !is_entry;

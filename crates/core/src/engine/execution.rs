@@ -412,7 +412,8 @@ impl<H> Execution<H> {
         }
         cursor.complete(instance);
         let written = plan.schedule.steps[instance.step.0 as usize].kind.writes();
-        let units = written.map_or(0, |span| span.at(instance.iteration, &bindings.tables()).length);
+        let units =
+            written.map_or(0, |span| span.in_iteration(instance.iteration, &bindings.tables()).length);
         *moved_bytes += units * plan.shape.unit_bytes;
         if *moved_bytes >= BYTES_BETWEEN_LOOKS {
             *moved_bytes = 0;
@@ -497,7 +498,7 @@ fn multicast<P: Port>(
     let buffer = if from.is_signal() {
         Buffer::empty()
     } else {
-        let range = from.at(iteration, &bindings.tables());
+        let range = from.in_iteration(iteration, &bindings.tables());
         if range.length == 0 {
             return Ok(Begun::Done);
         }
@@ -540,18 +541,18 @@ fn within_node<P: Port>(
 ) -> Result<Begun<P::Handle>> {
     let iteration = instance.iteration;
     let at = |span: &Span, bindings: &Bindings| {
-        let range = span.at(iteration, &bindings.tables());
+        let range = span.in_iteration(iteration, &bindings.tables());
         // A block of exposed memory is a part of it; an entry exists only if its owner has a table.
         let entry = span.buffer.exposure().is_none() || matches!(span.start, Start::Entry(_));
         if entry { range } else { Range { block: 0, ..range } }
     };
     match kind {
         Kind::Post { flag, value } => match flag.checked_sub(Kind::FLAGS) {
-            Some(own) => private[usize::from(own)] = value.at(iteration),
-            None => port.post(*flag, value.at(iteration)),
+            Some(own) => private[usize::from(own)] = value.in_iteration(iteration),
+            None => port.post(*flag, value.in_iteration(iteration)),
         },
         Kind::Await { peer, flag, value } => {
-            let (peer, value) = (peer.at(iteration) as u32, value.at(iteration));
+            let (peer, value) = (peer.in_iteration(iteration) as u32, value.in_iteration(iteration));
             let free = instance.step >= bindings.parting && !port.lends();
             if !free && !is_reached(private, port, peer, *flag, value) {
                 return Ok(Begun::Waiting(Waiting { instance, peer, flag: *flag, value }));
@@ -564,26 +565,26 @@ fn within_node<P: Port>(
         Kind::Pull { peer, from, into } => {
             let (from, into) = (at(from, bindings), at(into, bindings));
             if into.length > 0 {
-                bindings.pull(port, peer.at(iteration) as u32, &from, &into)?;
+                bindings.pull(port, peer.in_iteration(iteration) as u32, &from, &into)?;
             }
         }
         Kind::Combine { peer, from, with, into } => {
             let (from, into) = (at(from, bindings), at(into, bindings));
             let with = at(with, bindings);
             if into.length > 0 {
-                bindings.combine(port, peer.at(iteration) as u32, &from, &with, &into)?;
+                bindings.combine(port, peer.in_iteration(iteration) as u32, &from, &with, &into)?;
             }
         }
         Kind::Push { peer, from, into } => {
             let (from, into) = (at(from, bindings), at(into, bindings));
             if from.length > 0 {
-                bindings.push(port, peer.at(iteration) as u32, &from, &into)?;
+                bindings.push(port, peer.in_iteration(iteration) as u32, &from, &into)?;
             }
         }
         Kind::Pack { from, into } => bindings.pack(&at(from, bindings), &at(into, bindings)),
         Kind::Unpack { peer, from, into } => {
             let (from, into) = (at(from, bindings), at(into, bindings));
-            bindings.unpack(port, peer.at(iteration) as u32, &from, &into)?;
+            bindings.unpack(port, peer.in_iteration(iteration) as u32, &from, &into)?;
         }
         Kind::Send { .. } | Kind::Recv { .. } | Kind::Copy { .. } | Kind::Reduce { .. } => {
             unreachable!("steps that need no neighbour")
@@ -606,23 +607,23 @@ fn message_or_local<P: Port>(
         if span.is_signal() {
             return Some(Buffer::empty());
         }
-        let range = span.at(iteration, &bindings.tables());
+        let range = span.in_iteration(iteration, &bindings.tables());
         (range.length > 0).then(|| bindings.buffer(&range))
     };
     let local = |from: &Span, into: &Span| -> Option<(Range, Range)> {
         let tables = bindings.tables();
-        let (from, into) = (from.at(iteration, &tables), into.at(iteration, &tables));
+        let (from, into) = (from.in_iteration(iteration, &tables), into.in_iteration(iteration, &tables));
         (from.length > 0).then_some((from, into))
     };
     match kind {
         Kind::Send { peer, lane, from } => {
             if let Some(buffer) = message(from) {
-                return port.send(peer.at(iteration) as u32, *lane, buffer);
+                return port.send(peer.in_iteration(iteration) as u32, *lane, buffer);
             }
         }
         Kind::Recv { peer, lane, into } => {
             if let Some(buffer) = message(into) {
-                return port.recv(peer.at(iteration) as u32, *lane, buffer);
+                return port.recv(peer.in_iteration(iteration) as u32, *lane, buffer);
             }
         }
         Kind::Copy { from, into } => {
@@ -638,7 +639,7 @@ fn message_or_local<P: Port>(
         Kind::FileRead { into: what, window } | Kind::FileWrite { from: what, window } => {
             if let Some(buffer) = message(what) {
                 let write = matches!(kind, Kind::FileWrite { .. });
-                return port.file(window.at(iteration) as u32, write, buffer);
+                return port.file(window.in_iteration(iteration) as u32, write, buffer);
             }
         }
         Kind::Multicast { .. } => unreachable!("it may be several messages"),

@@ -47,11 +47,11 @@ impl Observed {
             if span.is_signal() {
                 0
             } else {
-                span.at(iteration, &bindings.tables()).length * plan.shape.unit_bytes
+                span.in_iteration(iteration, &bindings.tables()).length * plan.shape.unit_bytes
             }
         };
         let with = |peer: &Index| {
-            let (world, level) = port.whereabouts(peer.at(iteration) as u32);
+            let (world, level) = port.whereabouts(peer.in_iteration(iteration) as u32);
             Event { peer: world, level, key: port.mark(), ..trace::event(Action::Send, start_ns) }
         };
         let alone = |action| trace::event(action, start_ns);
@@ -75,11 +75,13 @@ impl Observed {
             }
             Kind::Reduce { right, .. } => Event { bytes: bytes(right), ..alone(Action::Reduce) },
             Kind::Post { flag, value } => {
-                let event = Event { key: port.mark(), value: value.at(iteration), ..alone(Action::Post) };
+                let event =
+                    Event { key: port.mark(), value: value.in_iteration(iteration), ..alone(Action::Post) };
                 lane(event, *flag)
             }
             Kind::Await { peer, flag, value } => {
-                let event = Event { action: Action::Await, value: value.at(iteration), ..with(peer) };
+                let event =
+                    Event { action: Action::Await, value: value.in_iteration(iteration), ..with(peer) };
                 lane(event, *flag)
             }
             Kind::Expose { what, .. } => Event { bytes: bytes(what), ..alone(Action::Expose) },

@@ -15,7 +15,7 @@ use tutti_base::WorldRank;
 const BOUND: u64 = 4096;
 
 fn tight() -> Config {
-    config().but(|c| c.messages.unexpected_bytes = BOUND)
+    config().changed(|c| c.messages.unexpected_bytes = BOUND)
 }
 
 /// Returns the bytes of unexpected messages that a process keeps.

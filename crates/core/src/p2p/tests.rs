@@ -28,7 +28,7 @@ pub(super) fn processes(count: u32, config: &Config) -> Vec<Process> {
 }
 
 pub(super) fn config() -> Config {
-    Config::default().but(|c| {
+    Config::default().changed(|c| {
         c.messages.single_copy = SingleCopy::Never;
         c.messages.eager_bytes = 256;
         c.messages.fragment_bytes = 200;
@@ -123,7 +123,7 @@ fn a_short_buffer_is_reported_and_hurts_nobody_else() {
 
 #[test]
 fn a_flood_is_bounded_at_its_receiver() {
-    let config = config().but(|c| c.messages.unexpected_bytes = 4096);
+    let config = config().changed(|c| c.messages.unexpected_bytes = 4096);
     let mut all = processes(2, &config);
     let ids: Vec<RequestId> =
         (0..1000).map(|i| send(&mut all[0], 0, 1, i, pattern_bytes(i as u64, 200), Mode::Standard)).collect();

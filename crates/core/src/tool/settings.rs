@@ -64,7 +64,7 @@ pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError
     let setting = &SETTINGS[index];
     match config {
         Some(config) => {
-            Ok(setting.show(&config.clone().but(|c| c.collectives.tune = wishes::tune_of(config))))
+            Ok(setting.show(&config.clone().changed(|c| c.collectives.tune = wishes::tune_of(config))))
         }
         None => at_start().map(|config| setting.show(&config)),
     }

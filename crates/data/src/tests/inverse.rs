@@ -24,7 +24,7 @@ fn check(datatype: &Datatype) {
         return;
     }
     let last = places.last().copied().unwrap_or(0);
-    let other = Tiling::decode(&Tiling::of(datatype).encode()).unwrap();
+    let other = Tiling::decode(&Tiling::from_datatype(datatype).encode()).unwrap();
     let mut runs = Vec::new();
     other.segments(1..bytes, &mut runs, usize::MAX);
     let again: Vec<i64> = runs.iter().flat_map(|run| run.offset..run.offset + run.bytes as i64).collect();

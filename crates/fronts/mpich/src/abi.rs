@@ -224,7 +224,7 @@ impl MPI_Status {
     }
 
     /// Converts a status of the standard ABI.
-    pub fn of(status: &Status) -> MPI_Status {
+    pub fn from_standard(status: &Status) -> MPI_Status {
         let mut own = MPI_Status { count_lo: 0, count_hi_and_cancelled: 0, source: 0, tag: 0, error: 0 };
         own.take(status);
         own

@@ -53,7 +53,7 @@ impl MPI_Status {
     }
 
     /// Converts a status of the standard ABI.
-    pub fn of(status: &Status) -> MPI_Status {
+    pub fn from_standard(status: &Status) -> MPI_Status {
         let mut own = MPI_Status { source: 0, tag: 0, error: 0, cancelled: 0, bytes: 0 };
         own.take(status);
         own

@@ -62,7 +62,7 @@ unsafe extern "C" fn call_MPI_Grequest_query_function(
     unsafe {
         let function: unsafe extern "C" fn(*mut c_void, *mut MPI_Status) -> c_int =
             std::mem::transmute(function);
-        let mut own_status = MPI_Status::of(&*status);
+        let mut own_status = MPI_Status::from_standard(&*status);
         let result = function(extra_state, &raw mut own_status);
         own_status.tell(&mut *status);
         error_in(result)

@@ -195,7 +195,7 @@ impl Checkpoints {
 }
 
 fn known_of(files: &[(String, Vec<Block>)], set: u64) -> KnownFiles {
-    files.iter().map(|(name, blocks)| (name.clone(), Known::of(blocks, set))).collect()
+    files.iter().map(|(name, blocks)| (name.clone(), Known::from_blocks(blocks, set))).collect()
 }
 
 /// Methods for this host's part of the phases of a checkpoint.
@@ -287,14 +287,14 @@ impl Node {
         let object = ranks.object();
         let words: Vec<(i32, u64)> = (0..list.len() as u32).map(|local| object.kept(local)).collect();
         let hold = |which: usize, is_held: bool| {
-            let Ok(memory) = Memory::of(pids[which]) else { return };
+            let Ok(memory) = Memory::open(pids[which]) else { return };
             // If the rank has ended meanwhile, the freeze reports it.
             let _ = memory.write(words[which].1 + at::HELD, &u32::from(is_held).to_ne_bytes());
         };
         let is_critical = |which: usize| {
             let (record, address) = words[which];
             let mut word = [0; 4];
-            let read = Memory::of(pids[which]).and_then(|memory| memory.read(address, &mut word));
+            let read = Memory::open(pids[which]).and_then(|memory| memory.read(address, &mut word));
             let is_critical = record != 0 && read.is_ok() && kept::is_critical(u32::from_ne_bytes(word));
             if is_critical {
                 hold(which, true);

@@ -71,7 +71,7 @@ impl Node {
             let Ok(Some(connection)) = listener.accept() else { return };
             let mut bytes = [0; 8];
             let heard = connection.receive_within(&mut bytes, CALL).ok();
-            let called = heard.and_then(|(length, _)| Called::of(&bytes[..length]));
+            let called = heard.and_then(|(length, _)| Called::decode(&bytes[..length]));
             let Some(called) = called.filter(|_| !self.is_killed && !self.spawned.is_all_over) else {
                 continue;
             };

@@ -19,7 +19,7 @@ use tutti_checkpoint::image::blocks::Block;
 use tutti_checkpoint::image::packing::Packing;
 use tutti_checkpoint::pace::{self, Load, Packed};
 use tutti_checkpoint::process::capture::Captured;
-use tutti_checkpoint::write::{self, KnownFiles, Manner, Written};
+use tutti_checkpoint::write::{self, FileOptions, KnownFiles, Written};
 use tutti_sys::event;
 use tutti_sys::signal::Mask;
 
@@ -159,7 +159,7 @@ impl Task {
             let _ = says.send(said);
             event::strike(bell.as_fd());
         };
-        let manner = Manner { folder: &folder, known: &known, packing, done: &done };
+        let manner = FileOptions { folder: &folder, known: &known, packing, done: &done };
         let written = write::write(&captured, &manner, &mut || say(Said::Stood));
         say(Said::Written(written));
     }

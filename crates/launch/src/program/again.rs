@@ -15,7 +15,7 @@ use tutti_checkpoint::sets::{Directory, Manifest};
 use tutti_sys::kept::MOST_SERVERS_BYTES;
 use tutti_sys::{job, process, refusal};
 
-use super::{HostJob, Hosts, JobPlan, Refusal, keeping, random_secret, usage};
+use super::{HostJob, Hosts, JobPlan, PrepareError, keeping, random_secret, usage};
 use crate::outcome::STATUS_DAMAGED;
 use crate::request::{Request, Verbosity};
 use crate::root::placement_of;
@@ -32,12 +32,12 @@ pub fn prepare(
     directory: &OsString,
     set: Option<u64>,
     launcher: PathBuf,
-) -> Result<JobPlan, Refusal> {
+) -> Result<JobPlan, PrepareError> {
     let folder = Directory::new(Path::new(directory));
     let allows_others = request.checkpoints.allows_others;
     let manifest = choose(&folder, set, allows_others)?;
     let fits = check_machine(&folder, manifest.set, &manifest.machine, &capture::machine());
-    fits.map_err(|reason| Refusal { status: STATUS_DAMAGED, reason })?;
+    fits.map_err(|reason| PrepareError { status: STATUS_DAMAGED, reason })?;
     let mut info: JobInfo = postcard::from_bytes(&manifest.job)
         .map_err(|_| usage(format!("checkpoint {} does not say what the job is", manifest.set)))?;
     let variables = info.programs.first().map(|program| environment::from_bytes(&program.variables));
@@ -85,7 +85,7 @@ fn start_servers(
 }
 
 /// Returns the adjustment of this mpirun's standard input that continues the one of the checkpoint.
-fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Result<Resumption, Refusal> {
+fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Result<Resumption, PrepareError> {
     if info.manner.input.is_none() {
         return Ok(Resumption::AsGiven);
     }
@@ -105,8 +105,8 @@ fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Resul
 }
 
 /// Reads the manifest of the requested set, or of the newest complete one.
-fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<Manifest, Refusal> {
-    let refused = |reason: String| Refusal { status: STATUS_DAMAGED, reason };
+fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<Manifest, PrepareError> {
+    let refused = |reason: String| PrepareError { status: STATUS_DAMAGED, reason };
     let read = |set| folder.manifest_to_restart(set, allows_others);
     if let Some(set) = set {
         return read(set).map_err(|error| refused(format!("no checkpoint {set}: {error}")));
@@ -132,7 +132,7 @@ fn choose(folder: &Directory, set: Option<u64>, allows_others: bool) -> Result<M
 }
 
 /// Assigns a daemon to each host of the image. Neighbouring hosts stay together.
-fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Refusal> {
+fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), PrepareError> {
     let own = process::host_name();
     let before: Vec<String> =
         info.daemon_of.iter().map(|&daemon| info.names[daemon as usize].clone()).collect();

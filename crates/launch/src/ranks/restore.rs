@@ -185,7 +185,7 @@ impl Ranks {
         for descriptor in &image.descriptors {
             let file = descriptor.file;
             let fd = match &host.files.get(file as usize).ok_or("it has no such open file")?.kind {
-                OpenKind::Role(role) => given.of(*role),
+                OpenKind::Role(role) => given.end_for(*role),
                 _ => opened.files.get(&file).map(AsFd::as_fd),
             };
             if let (Some(fd), false) = (fd, inherited.files.contains_key(&file)) {
@@ -220,13 +220,13 @@ impl Ranks {
         host: &Host,
         surroundings: &Surroundings<'_>,
         outputs: &mut Outputs,
-    ) -> io::Result<Given> {
+    ) -> io::Result<RankDescriptors> {
         let rank = self.job.world[local as usize];
         let has = |wanted: Role| {
             let files = image.descriptors.iter().filter_map(|it| host.files.get(it.file as usize));
             files.into_iter().any(|file| file.kind == OpenKind::Role(wanted))
         };
-        let mut given = Given { ends: Vec::new() };
+        let mut given = RankDescriptors { ends: Vec::new() };
         for (role, stream) in [(Role::Output, Stream::Out), (Role::Error, Stream::Err)] {
             let end =
                 self.open_output(stream, rank, outputs).map_err(|error| io::Error::other(error.reason))?;
@@ -257,7 +257,7 @@ impl Ranks {
         for (local, process) in locals.zip(&self.processes) {
             let (record, address) = self.object.kept(local);
             if record != 0 {
-                let memory = Memory::of(process.pid)?;
+                let memory = Memory::open(process.pid)?;
                 memory.write(address + at::NUMBERS, &bytes)?;
                 told.iter().try_for_each(|(place, bytes)| memory.write(address + place, bytes))?;
                 let mut restarts = [0; 4];
@@ -274,12 +274,12 @@ impl Ranks {
 }
 
 /// Descriptors that the launcher gives one rank.
-struct Given {
+struct RankDescriptors {
     ends: Vec<(Role, OwnedFd)>,
 }
 
-impl Given {
-    fn of(&self, wanted: Role) -> Option<BorrowedFd<'_>> {
+impl RankDescriptors {
+    fn end_for(&self, wanted: Role) -> Option<BorrowedFd<'_>> {
         self.ends.iter().find(|(role, _)| *role == wanted).map(|(_, end)| end.as_fd())
     }
 

@@ -27,7 +27,7 @@ use super::directory::{Asker, Directory, Step};
 use super::machines::{self, Gathered};
 use super::message::{
     Address, Ask, Bytes, Call, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankExit,
-    Refusal, StreamNumber, Up,
+    StartFailure, StreamNumber, Up,
 };
 use super::shape::{Hop, Shape};
 use crate::policy::Reported;
@@ -258,7 +258,7 @@ impl Daemon {
             Event::Exits(exits) => actions.push(Action::Up(Up::Exits(exits))),
             Event::Processes(started) => actions.push(Action::Up(Up::Processes(started))),
             Event::Refused { status, reason } => {
-                let refusal = Refusal { daemon: self.number, status, reason };
+                let refusal = StartFailure { daemon: self.number, status, reason };
                 actions.push(Action::Up(Up::Refused(refusal)));
             }
             Event::Processors(own) => self.know_processors(own, actions),
@@ -361,7 +361,7 @@ impl Daemon {
                 self.take_steps(steps, actions);
             }
             Down::Machines(of_host, processors) => {
-                match Machines::said(of_host, processors, self.job_hosts()) {
+                match Machines::from_message(of_host, processors, self.job_hosts()) {
                     Some(machines) => self.tell_machines(machines, actions),
                     // With a malformed table, ranks would wait forever or choose other algorithms than those
                     // of other hosts. The parent is treated as lost.
@@ -483,7 +483,7 @@ impl Daemon {
         if self.number > 0 {
             return actions.push(Action::Up(Up::Processors(said)));
         }
-        self.tell_machines(machines::of(&said, hosts), actions);
+        self.tell_machines(machines::from_reports(&said, hosts), actions);
     }
 
     /// Returns the number of hosts with ranks of the job; 0 before the plan has arrived.

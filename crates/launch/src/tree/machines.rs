@@ -40,9 +40,10 @@ impl Gathered {
 
 /// Returns which of the hosts are one machine. If a host reported twice or not at all, each host is a machine
 /// of its own, as all ranks wait for a reply.
-pub(super) fn of(said: &[HostProcessors], hosts: usize) -> Machines {
+pub(super) fn from_reports(said: &[HostProcessors], hosts: usize) -> Machines {
     let least = said.iter().map(|host| host.count).min().unwrap_or(1);
-    in_order(said, hosts).map_or_else(|| Machines::apart(hosts as u32, least), |all| Machines::of(&all))
+    in_order(said, hosts)
+        .map_or_else(|| Machines::apart(hosts as u32, least), |all| Machines::from_reports(&all))
 }
 
 /// Returns the reports in the order of hosts; None unless each host has reported once.
@@ -62,7 +63,7 @@ mod tests {
     fn check(said: &[(u32, u64)], hosts: usize, expected: &[u32]) {
         let said: Vec<HostProcessors> =
             said.iter().map(|&(host, identity)| HostProcessors { host, identity, count: 2 }).collect();
-        assert_eq!(of(&said, hosts), Machines { of_host: expected.to_vec(), processors: 2 });
+        assert_eq!(from_reports(&said, hosts), Machines { of_host: expected.to_vec(), processors: 2 });
     }
 
     #[test]

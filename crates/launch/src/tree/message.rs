@@ -28,7 +28,7 @@ pub struct ProgramPlan {
 
 /// Placement and output of ranks: options of the command line that every host needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manner {
+pub struct RankOptions {
     /// Placement of the ranks on the processors of their hosts.
     pub placing: Placing,
     /// True if the binding of each rank is printed (`--report-bindings`).
@@ -67,7 +67,7 @@ pub struct JobInfo {
     /// Cost model of the machines (text of `tutti_coll::Model`); empty if unknown.
     pub model: Bytes,
     /// Placement and output of the ranks.
-    pub manner: Manner,
+    pub manner: RankOptions,
     /// Maximum number of children of a daemon; 0 makes all daemons children of the root.
     pub radix: u32,
     /// Interval of heartbeats, and silence after which a connection is lost, in milliseconds.
@@ -207,7 +207,7 @@ pub struct Loss {
 
 /// Report of a daemon that cannot start its ranks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
+pub struct StartFailure {
     /// Number of the daemon.
     pub daemon: u32,
     /// Exit status of the job.
@@ -261,7 +261,7 @@ pub enum Up {
     /// Ranks of the subtree that ended.
     Exits(Vec<RankExit>),
     /// Reports a daemon that cannot start its ranks.
-    Refused(Refusal),
+    Refused(StartFailure),
     /// Reports a daemon of the subtree that is lost.
     Lost(Loss),
     /// Signal that a process sent to a daemon.

@@ -113,11 +113,11 @@ impl Simulation {
             over: Duration::ZERO,
         };
         simulation.hosts[0].daemon = Some(Daemon::new(0));
-        simulation.at(Duration::ZERO, 0, Happening::Event(Event::Plan(job)));
+        simulation.schedule(Duration::ZERO, 0, Happening::Event(Event::Plan(job)));
         simulation
     }
 
-    fn at(&mut self, delay: Duration, daemon: u32, what: Happening) {
+    fn schedule(&mut self, delay: Duration, daemon: u32, what: Happening) {
         self.count += 1;
         self.happenings.insert(self.count, what);
         self.queue.push(Reverse((self.now + delay, self.count, daemon)));
@@ -145,7 +145,7 @@ impl Simulation {
                 let parent = self.parent(number);
                 let is_wanted = self.daemon(parent).is_some_and(|daemon| daemon.expects(number));
                 if is_wanted {
-                    self.at(WIRE, parent, Happening::Event(Event::Joined(number)));
+                    self.schedule(WIRE, parent, Happening::Event(Event::Joined(number)));
                 } else {
                     self.gone(number);
                 }
@@ -171,7 +171,7 @@ impl Simulation {
         if let Some(deadline) = self.daemon(number).and_then(Daemon::deadline) {
             let delay = deadline.saturating_sub(self.now).max(Duration::from_millis(1));
             if !matches!(actions[..], []) || deadline <= self.now {
-                self.at(delay, number, Happening::Tick);
+                self.schedule(delay, number, Happening::Tick);
             }
         }
         actions.into_iter().for_each(|action| self.perform(number, action));
@@ -181,26 +181,26 @@ impl Simulation {
     /// Performs an action of a daemon.
     fn perform(&mut self, number: u32, action: Action) {
         match action {
-            Action::StartAgent(child) => self.at(AGENT, child, Happening::Begin),
+            Action::StartAgent(child) => self.schedule(AGENT, child, Happening::Begin),
             Action::StopAgent(child) => self.hosts[child as usize].never_starts = true,
             Action::StartRanks => {
                 self.hosts[number as usize].ranks_run = Some(true);
-                self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Started)));
+                self.schedule(WIRE, number, Happening::Event(Event::Reached(Phase::Started)));
                 // Two hosts are one machine.
                 let own = Processors { identity: u64::from(number / 2), count: 4 };
-                self.at(Duration::ZERO, number, Happening::Event(Event::Processors(own)));
-                self.at(self.ends_by_itself, number, Happening::RanksEnd);
+                self.schedule(Duration::ZERO, number, Happening::Event(Event::Processors(own)));
+                self.schedule(self.ends_by_itself, number, Happening::RanksEnd);
             }
             Action::SignalRanks(KILL) => self.end_ranks(number),
             Action::Down(child, down) => {
                 self.over_edge[child as usize] += 1;
-                self.at(self.wire(child), child, Happening::Event(Event::Down(down)));
+                self.schedule(self.wire(child), child, Happening::Event(Event::Down(down)));
             }
             Action::Up(up) if number == 0 => self.decide(up),
             Action::Up(up) => {
                 self.over_edge[number as usize] += 1;
                 let parent = self.parent(number);
-                self.at(self.wire(number), parent, Happening::Event(Event::Up(number, up)));
+                self.schedule(self.wire(number), parent, Happening::Event(Event::Up(number, up)));
             }
             Action::Answer(local, ask, address) => {
                 self.hosts[number as usize].answers.push((local, ask, address));
@@ -231,7 +231,7 @@ impl Simulation {
             Up::Exits(exits) => self.root.exits(&exits, self.now, &mut decided),
             Up::Lost(loss) => self.root.lost(&loss, shape, self.now, &mut decided),
             Up::Refused(refusal) => self.root.refused(refusal, self.now, &mut decided),
-            Up::Reached(Phase::Drained) => self.at(Duration::ZERO, 0, Happening::Event(Event::Quit)),
+            Up::Reached(Phase::Drained) => self.schedule(Duration::ZERO, 0, Happening::Event(Event::Quit)),
             _ => {}
         }
         self.obey(decided);
@@ -242,17 +242,17 @@ impl Simulation {
         for action in decided {
             match action {
                 policy::Action::SignalAll(signal) => {
-                    self.at(Duration::ZERO, 0, Happening::Event(Event::SignalAll(signal)));
+                    self.schedule(Duration::ZERO, 0, Happening::Event(Event::SignalAll(signal)));
                 }
                 policy::Action::Tell(notice) => self.told += &self.root.tell(&notice).unwrap_or_default(),
                 policy::Action::ReportWaits(_) => {}
             }
         }
         if self.root.policy.has_resigned() {
-            self.at(Duration::ZERO, 0, Happening::Event(Event::Quit));
+            self.schedule(Duration::ZERO, 0, Happening::Event(Event::Quit));
         }
         if let Some(deadline) = self.root.policy.deadline() {
-            self.at(deadline.saturating_sub(self.now), 0, Happening::Decide);
+            self.schedule(deadline.saturating_sub(self.now), 0, Happening::Decide);
         }
     }
 
@@ -278,11 +278,11 @@ impl Simulation {
         let shape = self.shape();
         if let Some(parent) = shape.parent(number) {
             let notice = notice + self.wire(number);
-            self.at(notice, parent, Happening::Event(Event::Lost(number, cause)));
+            self.schedule(notice, parent, Happening::Event(Event::Lost(number, cause)));
         }
         for child in shape.children(number) {
             let notice = notice + self.wire(child);
-            self.at(notice, child, Happening::Event(Event::ParentLost));
+            self.schedule(notice, child, Happening::Event(Event::ParentLost));
         }
         self.gone(number);
     }
@@ -301,14 +301,14 @@ impl Simulation {
             remark: String::new(),
         };
         let exits = (0..ranks).map(exit).collect();
-        self.at(Duration::ZERO, number, Happening::Event(Event::Exits(exits)));
+        self.schedule(Duration::ZERO, number, Happening::Event(Event::Exits(exits)));
     }
 
     fn crash(&mut self, number: u32) {
         let rank = number * self.job.runs[number as usize].1;
         let ending = Ending::Signal { number: libc::SIGSEGV, core: false };
         let exit = RankExit { rank, pid: 2, ending, state: 1, abort_code: 0, remark: String::new() };
-        self.at(Duration::ZERO, number, Happening::Event(Event::Exits(vec![exit])));
+        self.schedule(Duration::ZERO, number, Happening::Event(Event::Exits(vec![exit])));
     }
 
     /// Reports the drained phase once, as a node does when all below have drained.
@@ -316,7 +316,7 @@ impl Simulation {
         let host = &mut self.hosts[number as usize];
         let awaits = host.daemon.as_ref().is_none_or(Daemon::awaits_output);
         if host.ranks_run == Some(false) && !awaits && !std::mem::replace(&mut host.is_drained, true) {
-            self.at(WIRE, number, Happening::Event(Event::Reached(Phase::Drained)));
+            self.schedule(WIRE, number, Happening::Event(Event::Reached(Phase::Drained)));
         }
     }
 
@@ -385,7 +385,7 @@ fn a_daemon_that_dies_is_named_and_the_others_end() {
         let victim = 1 + random.below(u64::from(hosts) - 1) as u32;
         let time = Duration::from_millis(30 + random.below(3000));
         let (what, is_cut) = if seed % 2 == 0 { (Happening::Die, false) } else { (Happening::Cut, true) };
-        simulation.at(time, victim, what);
+        simulation.schedule(time, victim, what);
         simulation.run();
         simulation.assert_over();
         let losses = simulation.losses();
@@ -405,7 +405,7 @@ fn many_faults_at_once_leave_nothing_either() {
         for _ in 0..random.below(8) {
             let victim = random.below(u64::from(hosts)) as u32;
             let what = if random.below(2) == 0 { Happening::Die } else { Happening::Cut };
-            simulation.at(Duration::from_millis(random.below(4000)), victim, what);
+            simulation.schedule(Duration::from_millis(random.below(4000)), victim, what);
         }
         let late = random.below(u64::from(hosts)) as usize;
         simulation.hosts[late].never_starts = random.below(3) == 0;
@@ -418,8 +418,8 @@ fn many_faults_at_once_leave_nothing_either() {
 fn a_stalled_connection_is_no_rank_that_hangs_in_the_kernel() {
     for (stall_s, is_late) in [(4, false), (20, true)] {
         let mut simulation = Simulation::new(3, 0, 2, Duration::from_secs(50));
-        simulation.at(Duration::from_millis(900), 1, Happening::Stall(Duration::from_secs(stall_s)));
-        simulation.at(Duration::from_secs(1), 0, Happening::Crash);
+        simulation.schedule(Duration::from_millis(900), 1, Happening::Stall(Duration::from_secs(stall_s)));
+        simulation.schedule(Duration::from_secs(1), 0, Happening::Crash);
         simulation.run();
         simulation.assert_over();
         let told = &simulation.told;
@@ -447,12 +447,12 @@ fn a_question_of_all_costs_a_message_an_edge() {
     let asked = Ask { host: 0, local: 1, generation: 0 };
     for host in 0..hosts {
         for local in 0..2 {
-            simulation.at(Duration::from_secs(1), host, Happening::Event(Event::Ask(local, asked)));
+            simulation.schedule(Duration::from_secs(1), host, Happening::Event(Event::Ask(local, asked)));
         }
     }
     // The rank publishes only after all have requested its address.
     let word = Event::Published(1, 0, b"here".to_vec());
-    simulation.at(Duration::from_millis(1100), 0, Happening::Event(word));
+    simulation.schedule(Duration::from_millis(1100), 0, Happening::Event(word));
     simulation.run();
     simulation.assert_over();
     for host in &simulation.hosts {
@@ -476,7 +476,7 @@ fn all_hosts_hear_when_the_last_one_has_arrived() {
             // Some ranks report it twice, some are in the next program already, one never gets there.
             let mut arrives = |at_ms, generation| {
                 let event = Happening::Event(Event::Arrived(generation));
-                simulation.at(Duration::from_millis(at_ms), host, event);
+                simulation.schedule(Duration::from_millis(at_ms), host, event);
             };
             arrives(1000 + u64::from(host), 0);
             if host % 3 == 0 {
@@ -501,7 +501,7 @@ fn calls_find_their_rank() {
         let pairs = [(0, 7), (7, 0), (13, 19), (4, 5), (3, 3), (5, 99)];
         for (from, to) in pairs {
             let call = Event::Call(1, Ask { host: to, local: 0, generation: 0 });
-            simulation.at(Duration::from_secs(1), from, Happening::Event(call));
+            simulation.schedule(Duration::from_secs(1), from, Happening::Event(call));
         }
         simulation.run();
         simulation.assert_over();

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use crate::isl::Isl;
 use crate::polyhedra::Model;
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 use crate::region::{File, Region};
 use text::{Names, Text};
 use writer::Writer;
@@ -36,7 +36,7 @@ pub fn program(
     file: &File,
     regions: &[Region],
     options: Options,
-) -> Result<String, Refusal> {
+) -> Result<String, Unsupported> {
     let mut names = Names::avoiding(file.source);
     let name = prelude::file_name(path);
     let mut edits = Edits::new();
@@ -128,11 +128,11 @@ fn one_region(
     file: &str,
     names: &mut Names,
     options: Options,
-) -> Result<calls::Parts, Refusal> {
+) -> Result<calls::Parts, Unsupported> {
     let model = Model::new(isl.clone(), region);
     let refuse = |why: &str, remedy: &str| {
         let text = &source[region.time.header.clone()];
-        Refusal::at_place(region.time.place, text, &format!("cannot be distributed: {why}"), remedy)
+        Unsupported::at_place(region.time.place, text, &format!("cannot be distributed: {why}"), remedy)
     };
     let failed = || {
         let failure = isl.failure();

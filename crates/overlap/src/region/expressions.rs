@@ -3,7 +3,7 @@
 use super::loops::{Reader, unqualified};
 use super::types::{Access, Array};
 use crate::clang::{Kind, Node, Shape};
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 /// Functions of math.h and stdlib.h whose value depends on their arguments alone (but for errno, which no
 /// program of loops looks at).
@@ -16,7 +16,7 @@ const PURE: &[&str] = &[
 
 impl Reader<'_, '_> {
     /// Adds the elements of arrays that the expression reads.
-    pub(super) fn reads(&mut self, node: &Node, found: &mut Vec<Access>) -> Result<(), Refusal> {
+    pub(super) fn reads(&mut self, node: &Node, found: &mut Vec<Access>) -> Result<(), Unsupported> {
         let file = self.file;
         match node.kind {
             Kind::Integer | Kind::Floating => Ok(()),
@@ -56,7 +56,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn scalar(&mut self, node: &Node) -> Result<(), Refusal> {
+    fn scalar(&mut self, node: &Node) -> Result<(), Unsupported> {
         if node.shape.is_address() {
             return self.file.refuse(node, "is a whole array in an expression", "name the element: a[i]");
         }
@@ -78,7 +78,7 @@ impl Reader<'_, '_> {
         Ok(())
     }
 
-    fn call(&mut self, node: &Node, found: &mut Vec<Access>) -> Result<(), Refusal> {
+    fn call(&mut self, node: &Node, found: &mut Vec<Access>) -> Result<(), Unsupported> {
         let name =
             node.name.strip_suffix(['f', 'l']).filter(|base| PURE.contains(base)).unwrap_or(&node.name);
         if !PURE.contains(&name) {
@@ -92,7 +92,7 @@ impl Reader<'_, '_> {
     }
 
     /// Parses a subscript expression as an element of an array.
-    pub(super) fn access(&mut self, node: &Node, is_written: bool) -> Result<Access, Refusal> {
+    pub(super) fn access(&mut self, node: &Node, is_written: bool) -> Result<Access, Unsupported> {
         let file = self.file;
         let (mut base, mut subscripts) = (node, Vec::new());
         while base.kind == Kind::Subscript {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::types::{Access, Array, File, Fit, Loop, Parameter, Statement};
-use crate::affine::{Affine, Terms};
+use crate::affine::{Affine, TermMeaning};
 use crate::clang::{Kind, Node, Shape, Variable};
 use crate::integers;
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 /// Parser of one region.
 pub struct Reader<'f, 's> {
@@ -59,14 +59,14 @@ impl<'f, 's> Reader<'f, 's> {
     }
 
     /// Parses the loop over time.
-    pub fn time_loop(&mut self, node: &Node) -> Result<Loop, Refusal> {
+    pub fn time_loop(&mut self, node: &Node) -> Result<Loop, Unsupported> {
         let time = self.header(node)?;
         self.loops.push(time.clone());
         Ok(time)
     }
 
     /// Returns the nests in the body of the loop over time.
-    pub fn nests<'n>(&mut self, body: &'n Node) -> Result<Vec<&'n Node>, Refusal> {
+    pub fn nests<'n>(&mut self, body: &'n Node) -> Result<Vec<&'n Node>, Unsupported> {
         let list: Vec<&Node> =
             if body.kind == Kind::Compound { body.children.iter().collect() } else { vec![body] };
         let list: Vec<&Node> = list.into_iter().filter(|node| node.kind != Kind::Empty).collect();
@@ -88,7 +88,7 @@ impl<'f, 's> Reader<'f, 's> {
         }
     }
 
-    fn statement(&mut self, node: &Node) -> Result<(), Refusal> {
+    fn statement(&mut self, node: &Node) -> Result<(), Unsupported> {
         let file = self.file;
         match node.kind {
             Kind::Compound => self.block(&node.children),
@@ -127,7 +127,7 @@ impl<'f, 's> Reader<'f, 's> {
         }
     }
 
-    fn block(&mut self, nodes: &[Node]) -> Result<(), Refusal> {
+    fn block(&mut self, nodes: &[Node]) -> Result<(), Unsupported> {
         for (at, node) in nodes.iter().enumerate() {
             self.position.push(at.to_string());
             self.statement(node)?;
@@ -136,7 +136,7 @@ impl<'f, 's> Reader<'f, 's> {
         Ok(())
     }
 
-    fn declaration(&mut self, variable: &Node) -> Result<(), Refusal> {
+    fn declaration(&mut self, variable: &Node) -> Result<(), Unsupported> {
         if variable.kind != Kind::Variable || variable.shape.is_address() || variable.shape == Shape::Other {
             return self.file.refuse(
                 variable,
@@ -153,7 +153,7 @@ impl<'f, 's> Reader<'f, 's> {
         Ok(())
     }
 
-    fn assignment(&mut self, node: &Node) -> Result<(), Refusal> {
+    fn assignment(&mut self, node: &Node) -> Result<(), Unsupported> {
         let file = self.file;
         let mut reads = Vec::new();
         let target = match (node.kind, node.operator) {
@@ -212,7 +212,7 @@ impl<'f, 's> Reader<'f, 's> {
     }
 
     /// Checks that a variable which is assigned to is local to the nest.
-    fn local_variable(&self, target: &Node) -> Result<(), Refusal> {
+    fn local_variable(&self, target: &Node) -> Result<(), Unsupported> {
         let offset = target.declaration.as_ref().and_then(|d| d.offset);
         match offset.is_some_and(|offset| self.locals.contains_key(&offset)) {
             true => Ok(()),
@@ -236,7 +236,7 @@ impl<'f, 's> Reader<'f, 's> {
         });
     }
 
-    fn header(&mut self, node: &Node) -> Result<Loop, Refusal> {
+    fn header(&mut self, node: &Node) -> Result<Loop, Unsupported> {
         const FORM: &str = "write it as `for (i = LOW; i < HIGH; i++)`";
         let file = self.file;
         let whole = file.text(node);
@@ -320,7 +320,7 @@ impl<'f, 's> Reader<'f, 's> {
         }
     }
 
-    fn first_value<'n>(&self, node: &'n Node) -> Result<(&'n Node, bool, &'n Node), Refusal> {
+    fn first_value<'n>(&self, node: &'n Node) -> Result<(&'n Node, bool, &'n Node), Unsupported> {
         let (target, declared) = match (node.kind, node.operator) {
             (Kind::Declaration, _) if node.children.len() == 1 => (&node.children[0], true),
             (Kind::Binary, "=") => (node.children[0].bare(), false),
@@ -343,7 +343,7 @@ impl<'f, 's> Reader<'f, 's> {
     }
 
     /// Refuses a loop variable that a loop around it has too, or that is volatile.
-    fn check_variable(&self, node: &Node, target: &Node) -> Result<(), Refusal> {
+    fn check_variable(&self, node: &Node, target: &Node) -> Result<(), Unsupported> {
         if self.loops.iter().any(|around| around.name == target.name) {
             return self.file.refuse(
                 node,
@@ -358,7 +358,7 @@ impl<'f, 's> Reader<'f, 's> {
         Ok(())
     }
 
-    fn counts_by_one(&self, node: &Node, variable: &Variable) -> Result<(), Refusal> {
+    fn counts_by_one(&self, node: &Node, variable: &Variable) -> Result<(), Unsupported> {
         let bare = node.bare();
         let is_variable = |node: &Node| node.bare().kind == Kind::Name && node.bare().variable() == *variable;
         let is_one = |node: &Node| node.bare().value == Some(1);
@@ -387,14 +387,14 @@ impl<'f, 's> Reader<'f, 's> {
     }
 
     /// Parses an affine expression of loop variables and sizes.
-    pub(super) fn affine(&mut self, node: &Node) -> Result<Affine, Refusal> {
+    pub(super) fn affine(&mut self, node: &Node) -> Result<Affine, Unsupported> {
         let source = self.file.source;
         Affine::parse(node, source, self)
     }
 }
 
-impl Terms for Reader<'_, '_> {
-    fn variable(&mut self, node: &Node) -> Result<Affine, Refusal> {
+impl TermMeaning for Reader<'_, '_> {
+    fn variable(&mut self, node: &Node) -> Result<Affine, Unsupported> {
         let (file, key) = (self.file, node.variable());
         if let Some(around) = self.loops.iter().find(|one| one.key == key) {
             return Ok(Affine::variable(&around.variable));
@@ -422,7 +422,7 @@ impl Terms for Reader<'_, '_> {
 
     /// Checks a sum whose type has 64 bits. Such types compute modulo 2^64, as later terms may be negative.
     /// Only the end of a loop must not wrap around ([`Reader::header`]).
-    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Refusal> {
+    fn computed(&mut self, node: &Node, value: &Affine) -> Result<(), Unsupported> {
         let Some(held) = integers::range(&node.types[1], node.shape) else {
             return self.file.refuse(node, "has more than 64 bits", "compute it in a long");
         };

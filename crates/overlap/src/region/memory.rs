@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::types::{Array, File};
 use crate::clang::{Kind, Node, Shape, Variable};
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 /// Values that each pointer is given in the whole file, with their places.
 type Assignments<'n> = BTreeMap<Variable, Vec<(&'n Node, &'n Node)>>;
@@ -14,7 +14,7 @@ type Assignments<'n> = BTreeMap<Variable, Vec<(&'n Node, &'n Node)>>;
 const DEEPEST: usize = 8;
 
 /// Refuses arrays that are one memory, of which one is written, and programs that use MPI themselves.
-pub fn check(file: &File, function: &Node, arrays: &BTreeMap<String, Array>) -> Result<(), Refusal> {
+pub fn check(file: &File, function: &Node, arrays: &BTreeMap<String, Array>) -> Result<(), Unsupported> {
     let assignments = assignments(file);
     for array in arrays.values() {
         let Some([(place, value)]) = assignments.get(&array.key).map(Vec::as_slice) else { continue };
@@ -52,7 +52,7 @@ fn called(
     node: &Node,
     arrays: &BTreeMap<String, Array>,
     assignments: &Assignments,
-) -> Result<(), Refusal> {
+) -> Result<(), Unsupported> {
     if node.name.starts_with("MPI_") {
         return file.refuse(
             node,

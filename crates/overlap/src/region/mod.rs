@@ -20,16 +20,16 @@ use std::ops::Range;
 
 use crate::affine::Affine;
 use crate::clang::Node;
-use crate::refusal::Refusal;
+use crate::refusal::Unsupported;
 
 pub use types::{Access, Array, Coordinate, File, Fit, Loop, Nest, Parameter, Region, Scalar, Statement};
 
 /// Returns the regions of a file, in order.
-pub fn read(file: &File) -> Result<Vec<Region>, Refusal> {
+pub fn read(file: &File) -> Result<Vec<Region>, Unsupported> {
     places::find(file)?.into_iter().map(|(span, node)| read_one(file, span, node)).collect()
 }
 
-fn read_one(file: &File, span: Range<usize>, node: &Node) -> Result<Region, Refusal> {
+fn read_one(file: &File, span: Range<usize>, node: &Node) -> Result<Region, Unsupported> {
     let function = outside::function(file, node)?;
     outside::check_text(file, function, &span)?;
     let mut reader = loops::Reader::new(file, node);
@@ -57,7 +57,7 @@ fn read_one(file: &File, span: Range<usize>, node: &Node) -> Result<Region, Refu
         shared_variables.dedup();
         Ok(Nest { span: one.span.clone(), place: one.place, coordinate, shared_variables })
     });
-    let nests = coordinates.collect::<Result<_, Refusal>>()?;
+    let nests = coordinates.collect::<Result<_, Unsupported>>()?;
     let lines = (node.place.line, last_line);
     let (code, function) = (node.span.clone(), function.span.clone());
     Ok(Region {
@@ -78,12 +78,12 @@ fn read_one(file: &File, span: Range<usize>, node: &Node) -> Result<Region, Refu
 
 /// Refuses loop variables that live on after the region and whose last value depends on how many steps had
 /// which loops.
-fn known_counters(statements: &[Statement], time: &str) -> Result<(), Refusal> {
+fn known_counters(statements: &[Statement], time: &str) -> Result<(), Unsupported> {
     for statement in statements {
         let depends = |one: &Loop| one.low.factor(time) != 0 || one.high.factor(time) != 0;
         let moving = statement.loops.iter().position(depends).unwrap_or(statement.loops.len());
         if let Some(one) = statement.loops[moving..].iter().find(|one| one.declared.is_none()) {
-            return Err(Refusal::at_place(
+            return Err(Unsupported::at_place(
                 one.place,
                 &one.name,
                 "is declared outside of the region and counts in a loop that changes with time",
@@ -120,9 +120,9 @@ fn coordinate(
     own: &[&Statement],
     arrays: &BTreeMap<String, Array>,
     time: &str,
-) -> Result<Coordinate, Refusal> {
+) -> Result<Coordinate, Unsupported> {
     let refuse = |statement: &Statement, wrong: &str, remedy: &str| {
-        Err(Refusal::at_place(statement.place, &statement.text, wrong, remedy))
+        Err(Unsupported::at_place(statement.place, &statement.text, wrong, remedy))
     };
     let mut found: Option<(&Statement, &Affine, Option<&Loop>)> = None;
     for statement in own {

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::loops::unqualified;
 use super::types::{Array, File, Scalar};
 use crate::clang::{Kind, Node, Shape, Variable};
-use crate::refusal::{Place, Refusal};
+use crate::refusal::{SourcePosition, Unsupported};
 
 /// Returns the function that has the region.
-pub fn function<'s>(file: &File<'s>, region: &Node) -> Result<&'s Node, Refusal> {
+pub fn function<'s>(file: &File<'s>, region: &Node) -> Result<&'s Node, Unsupported> {
     let is_around = |node: &&Node| {
         node.kind == Kind::Function
             && node.span.start <= region.span.start
@@ -29,7 +29,7 @@ pub fn scalars(
     function: &Node,
     region: &Node,
     counters: &BTreeSet<Variable>,
-) -> Result<BTreeMap<String, Scalar>, Refusal> {
+) -> Result<BTreeMap<String, Scalar>, Unsupported> {
     let mut found = BTreeMap::new();
     let mut outcome = Ok(());
     region.walk(&mut |node| {
@@ -61,13 +61,13 @@ pub fn scalars(
 
 /// Refuses lines of the preprocessor that the functions after `function` would see differently, and names
 /// with a dollar sign.
-pub fn check_text(file: &File, function: &Node, region: &std::ops::Range<usize>) -> Result<(), Refusal> {
+pub fn check_text(file: &File, function: &Node, region: &std::ops::Range<usize>) -> Result<(), Unsupported> {
     let text = &file.source[region.clone()];
     let refuse = |at: usize, expression: &str, wrong: &str, remedy: &str| {
         let before = &file.source[..at];
         let line = 1 + before.matches('\n').count();
         let column = 1 + before.rsplit('\n').next().map_or(0, str::len);
-        Err(Refusal::at_place(Place { line, column }, expression, wrong, remedy))
+        Err(Unsupported::at_place(SourcePosition { line, column }, expression, wrong, remedy))
     };
     if let Some(at) = text.find('$') {
         let remedy = "use letters, digits and underscores in the region";
@@ -111,7 +111,7 @@ pub fn check_types(
     region: &Node,
     arrays: &BTreeMap<String, Array>,
     scalars: &BTreeMap<String, Scalar>,
-) -> Result<(), Refusal> {
+) -> Result<(), Unsupported> {
     let types = arrays.values().map(|array| array.element.as_str());
     let texts = types.chain(scalars.values().map(|one| one.type_name.as_str())).chain([file.text(region)]);
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';

@@ -4,20 +4,20 @@ use std::ops::Range;
 
 use super::types::File;
 use crate::clang::{Kind, Node};
-use crate::refusal::{Place, Refusal};
+use crate::refusal::{SourcePosition, Unsupported};
 
 /// Returns the bytes that each region of the file takes (whole lines), and its loop over time.
-pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusal> {
+pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Unsupported> {
     let mut found = Vec::new();
-    let mut open: Option<(Place, Range<usize>)> = None;
+    let mut open: Option<(SourcePosition, Range<usize>)> = None;
     let mut offset = 0;
     for (at, line) in file.source.split_inclusive('\n').enumerate() {
-        let place = Place { line: at + 1, column: 1 + line.len() - line.trim_start().len() };
+        let place = SourcePosition { line: at + 1, column: 1 + line.len() - line.trim_start().len() };
         let own = offset..offset + line.len();
         match (pragma(line), &open) {
             (Some("scop"), None) => open = Some((place, own.clone())),
             (Some("scop"), Some(_)) => {
-                return Err(Refusal::at_place(
+                return Err(Unsupported::at_place(
                     place,
                     line.trim(),
                     "stands inside of a region",
@@ -29,7 +29,7 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
                 open = None;
             }
             (Some("endscop"), None) => {
-                return Err(Refusal::at_place(
+                return Err(Unsupported::at_place(
                     place,
                     line.trim(),
                     "ends no region",
@@ -45,13 +45,13 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
         offset += line.len();
     }
     match open {
-        Some((place, _)) => Err(Refusal::at_place(
+        Some((place, _)) => Err(Unsupported::at_place(
             place,
             "#pragma scop",
             "is never ended",
             "write `#pragma endscop` after the loop over time",
         )),
-        None if found.is_empty() => Err(Refusal::general(
+        None if found.is_empty() => Err(Unsupported::general(
             "there is no region; write `#pragma tutti overlap` before the loop over time",
         )),
         None => apart(file, found),
@@ -62,7 +62,7 @@ pub fn find<'s>(file: &File<'s>) -> Result<Vec<(Range<usize>, &'s Node)>, Refusa
 fn apart<'s>(
     file: &File<'s>,
     found: Vec<(Range<usize>, &'s Node)>,
-) -> Result<Vec<(Range<usize>, &'s Node)>, Refusal> {
+) -> Result<Vec<(Range<usize>, &'s Node)>, Unsupported> {
     let mut sorted: Vec<&(Range<usize>, &Node)> = found.iter().collect();
     sorted.sort_by_key(|(range, _)| range.start);
     match sorted.windows(2).find(|pair| pair[1].0.start < pair[0].0.end) {
@@ -111,9 +111,13 @@ fn statements<'s>(file: &File<'s>, range: &Range<usize>) -> Vec<&'s Node> {
     found
 }
 
-fn only_loop<'s>(file: &File<'s>, pragma: Place, range: Range<usize>) -> Result<&'s Node, Refusal> {
+fn only_loop<'s>(
+    file: &File<'s>,
+    pragma: SourcePosition,
+    range: Range<usize>,
+) -> Result<&'s Node, Unsupported> {
     match statements(file, &range).as_slice() {
-        [] => Err(Refusal::at_place(
+        [] => Err(Unsupported::at_place(
             pragma,
             "#pragma scop",
             "has no loop after it",
@@ -131,14 +135,14 @@ fn only_loop<'s>(file: &File<'s>, pragma: Place, range: Range<usize>) -> Result<
     }
 }
 
-fn loop_after<'s>(file: &File<'s>, pragma: Place, offset: usize) -> Result<&'s Node, Refusal> {
+fn loop_after<'s>(file: &File<'s>, pragma: SourcePosition, offset: usize) -> Result<&'s Node, Unsupported> {
     let first = statements(file, &(offset..file.source.len())).into_iter().min_by_key(|node| node.span.start);
     match first {
         Some(node) if node.kind == Kind::For => Ok(node),
         Some(node) => {
             file.refuse(node, "is not a loop over time", "put the pragma directly before the `for` over time")
         }
-        None => Err(Refusal::at_place(
+        None => Err(Unsupported::at_place(
             pragma,
             "#pragma tutti overlap",
             "has no loop after it",

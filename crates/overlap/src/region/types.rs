@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::affine::Affine;
 use crate::clang::{Node, Variable};
-use crate::refusal::{Place, Refusal};
+use crate::refusal::{SourcePosition, Unsupported};
 
 /// A `for` that counts upwards by one.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Loop {
     /// Range of bytes from `for` to the body.
     pub header: Range<usize>,
     /// Position of the keyword `for`.
-    pub place: Place,
+    pub place: SourcePosition,
 }
 
 impl Loop {
@@ -70,7 +70,7 @@ pub struct Statement {
     /// Elements of arrays that the statement reads.
     pub reads: Vec<Access>,
     /// Position of the statement in the file.
-    pub place: Place,
+    pub place: SourcePosition,
     /// Source text of the statement.
     pub text: String,
 }
@@ -99,7 +99,7 @@ pub struct Nest {
     /// Range of the nest's bytes in the file.
     pub span: Range<usize>,
     /// Position of the nest in the file.
-    pub place: Place,
+    pub place: SourcePosition,
     /// Distributed coordinate of the nest.
     pub coordinate: Coordinate,
     /// Variables of its loops that are declared outside.
@@ -193,7 +193,7 @@ impl File<'_> {
     }
 
     /// Returns a refusal of `node`.
-    pub fn refuse<T>(&self, node: &Node, wrong: &str, remedy: &str) -> Result<T, Refusal> {
-        Err(Refusal::at_place(node.place, self.text(node), wrong, remedy))
+    pub fn refuse<T>(&self, node: &Node, wrong: &str, remedy: &str) -> Result<T, Unsupported> {
+        Err(Unsupported::at_place(node.place, self.text(node), wrong, remedy))
     }
 }

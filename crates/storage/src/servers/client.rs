@@ -121,7 +121,7 @@ pub enum Data<'a> {
 
 /// Request to one server, with its progress and result.
 #[derive(Debug)]
-pub struct Errand<'a> {
+pub struct ServerTask<'a> {
     /// Number of the server in the mount.
     pub server: usize,
     head: Vec<u8>,
@@ -345,7 +345,7 @@ impl Peer {
     /// # Errors
     /// `Io`, naming the server.
     pub fn tell(&mut self, request: &Request) -> Result<()> {
-        let (mut errand, begun) = (Errand::new(0, request, Data::None), Instant::now());
+        let (mut errand, begun) = (ServerTask::new(0, request, Data::None), Instant::now());
         loop {
             let Some(link) = &mut self.link else { return Err(gone(&self.server, &"no connection")) };
             let sent = match errand.head.get(errand.sent..).filter(|left| !left.is_empty()) {
@@ -377,7 +377,7 @@ impl Peer {
     /// # Errors
     /// Errors of the server, and `Io` for a lost one; both name it.
     pub fn ask(&mut self, request: &Request) -> Result<Reply> {
-        let mut errands = [Errand::new(0, request, Data::None)];
+        let mut errands = [ServerTask::new(0, request, Data::None)];
         run(&mut [self], &mut errands);
         let [errand] = errands;
         errand.outcome.expect("an errand that was run has an outcome")
@@ -400,7 +400,7 @@ fn is_silent(link: &Link, waited: Duration) -> bool {
 
 /// Performs errands, all at the same time; each stores its result in itself. `peers` has their servers, in
 /// the same order.
-pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
+pub fn run(peers: &mut [&mut Peer], errands: &mut [ServerTask<'_>]) {
     loop {
         let (mut readable, mut writable) = (Vec::new(), Vec::new());
         for (peer, errand) in peers.iter_mut().zip(errands.iter_mut()) {
@@ -421,9 +421,9 @@ pub fn run(peers: &mut [&mut Peer], errands: &mut [Errand<'_>]) {
     }
 }
 
-impl<'a> Errand<'a> {
+impl<'a> ServerTask<'a> {
     /// Creates an errand with a request and the data that it moves.
-    pub fn new(server: usize, request: &Request, data: Data<'a>) -> Errand<'a> {
+    pub fn new(server: usize, request: &Request, data: Data<'a>) -> ServerTask<'a> {
         let payload = match &data {
             Data::Out(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
             Data::None | Data::In(_) => 0,
@@ -432,7 +432,7 @@ impl<'a> Errand<'a> {
         wire::put(&mut head, request, payload);
         let (input, outcome) = (Vec::new(), None);
         let (heard, looked) = (None, None);
-        Errand { server, head, sent: 0, data, moved: 0, input, payload: 0, outcome, heard, looked }
+        ServerTask { server, head, sent: 0, data, moved: 0, input, payload: 0, outcome, heard, looked }
     }
 
     fn has_more_to_send(&self) -> bool {

@@ -76,7 +76,7 @@ pub fn describe(client: &Arc<Client>, name: &str) -> Described {
         servers.extend(server.clone().map(|server| (server, way)));
     }
     let (mode, mut stripes) = (client.mount().mode, client.mount().stripes());
-    let bytes = match Striped::open(client, name, Amode::of(true, false), Wish::default()) {
+    let bytes = match Striped::open(client, name, Amode::for_existing(true, false), Wish::default()) {
         Err(error) if error.class == ErrorClass::NoSuchFile => Ok(None),
         Err(error) => Err(error),
         Ok(file) => {
@@ -172,7 +172,7 @@ fn open(client: &Arc<Client>, name: &str, amode: Amode) -> Result<Box<dyn Driver
 /// # Errors
 /// Errors of the system and of servers.
 pub fn copy(client: &Arc<Client>, from: &str, to: &str) -> Result<u64> {
-    let source = open(client, from, Amode::of(true, false))?;
+    let source = open(client, from, Amode::for_existing(true, false))?;
     let target = open(client, to, Amode::to_make())?;
     target.resize(0)?;
     let (bytes, mut memory) = (source.bytes()?, vec![0; CHUNK_BYTES as usize]);

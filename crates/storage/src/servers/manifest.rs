@@ -16,7 +16,7 @@ pub struct Wish {
 
 impl Wish {
     /// Returns the striping for a mount, which supplies missing values and limits the number of servers.
-    pub fn of(self, mount: Stripes) -> Stripes {
+    pub fn for_mount(self, mount: Stripes) -> Stripes {
         let bytes = if self.bytes == 0 { mount.bytes() } else { self.bytes };
         let count = if self.count == 0 { mount.count() } else { self.count.min(mount.count()) };
         Stripes::new(bytes, count).unwrap_or(mount)

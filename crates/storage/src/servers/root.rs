@@ -277,7 +277,8 @@ impl Store for Root {
             return Err(wrong(ErrorClass::BadFile, name, "it is no plain file"));
         }
         let lent = opened.try_clone().map_err(|error| failed(&format!("cannot lend {name:?}"), &error))?;
-        let driver = Posix::of(File::from(opened), PathBuf::from(name), Amode::of(read, write))?;
+        let driver =
+            Posix::from_file(File::from(opened), PathBuf::from(name), Amode::for_existing(read, write))?;
         let ticket = token()?;
         self.lent.lock().unwrap_or_else(PoisonError::into_inner).insert(ticket, lent);
         Ok(Opened { driver: Arc::new(driver), ticket, identity: (status.st_dev, status.st_ino) })

@@ -17,7 +17,7 @@ use super::greeting::{End, Greeting, Key, number, token};
 use super::stripes::Stripes;
 use super::walk::{File, Walk, wrong};
 use super::wire::{
-    self, Entry, HEADER_BYTES, Header, MOST_UNPROVED_BYTES, Make, Place, Reply, Request, Token, VERSION,
+    self, Entry, HEADER_BYTES, Header, MOST_UNPROVED_BYTES, Make, Reply, Request, Selection, Token, VERSION,
 };
 use crate::driver::{Driver, Moved};
 
@@ -435,7 +435,7 @@ impl Session {
         &mut self,
         store: &mut dyn Store,
         number: u32,
-        place: Place,
+        place: Selection,
         bytes: u64,
         out: &mut Vec<u8>,
     ) -> Result<()> {

@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Segment, Tiles};
 
-use super::client::{self, Client, Data, Errand, Peer};
+use super::client::{self, Client, Data, Peer, ServerTask};
 use super::groups::{Group, Outcome, below, get_near, put_near, split, split_mut, zero};
 use super::manifest::{Wish, home, manifest, stripes_of};
 use super::mount::Mode;
 use super::stripes::{Ground, Stripes};
-use super::wire::{self, Make, Place, Reply, Request};
+use super::wire::{self, Make, Reply, Request, Selection};
 use crate::amode::Amode;
 use crate::driver::{Driver, Moved, Views};
 use crate::posix::Posix;
@@ -59,8 +59,8 @@ struct Part {
 
 /// Sends a request to each of these servers at the same time. Returns the replies or errors.
 fn ask_all(peers: &mut [&mut Peer], requests: Vec<Request>) -> Vec<Result<Reply>> {
-    let errand = |(number, request): (usize, Request)| Errand::new(number, &request, Data::None);
-    let mut errands: Vec<Errand<'_>> = requests.into_iter().enumerate().map(errand).collect();
+    let errand = |(number, request): (usize, Request)| ServerTask::new(number, &request, Data::None);
+    let mut errands: Vec<ServerTask<'_>> = requests.into_iter().enumerate().map(errand).collect();
     client::run(peers, &mut errands);
     errands.into_iter().map(|errand| errand.outcome.expect("it was run")).collect()
 }
@@ -103,7 +103,7 @@ impl Striped {
                 let home = home(name, peers.len());
                 match patiently(peers[home], &look)? {
                     Reply::Manifest(Some(text)) => (stripes_of(&text)?, Make::No, false),
-                    _ => (wish.of(client.mount().stripes()), Make::Empty, true),
+                    _ => (wish.for_mount(client.mount().stripes()), Make::Empty, true),
                 }
             }
         };
@@ -235,7 +235,7 @@ impl Striped {
             return Err(peer.error(ErrorClass::Io, "it does not open the file"));
         };
         let near = self.client.borrow(peer, &ticket, identity);
-        let near = near.map(|file| Posix::of(File::from(file), PathBuf::from(&self.name), self.amode));
+        let near = near.map(|file| Posix::from_file(File::from(file), PathBuf::from(&self.name), self.amode));
         let mut part = self.part(server);
         part.near = near.transpose()?.map(Arc::new);
         part.views.clear();
@@ -325,13 +325,13 @@ impl Striped {
         file: u32,
         groups: &[&Group],
         what: &What<'_>,
-    ) -> Result<Place> {
+    ) -> Result<Selection> {
         match what {
-            What::Run(offset, bytes) => Ok(Place::Run { offset: *offset, bytes: *bytes }),
+            What::Run(offset, bytes) => Ok(Selection::Run { offset: *offset, bytes: *bytes }),
             What::Pieces => {
                 let pieces: Vec<Segment> =
                     groups.iter().flat_map(|group| group.pieces.iter().copied()).collect();
-                Ok(Place::List(wire::list(&pieces)))
+                Ok(Selection::List(wire::list(&pieces)))
             }
             What::View(view, stream, bytes) => {
                 let mut part = self.part(server);
@@ -350,7 +350,7 @@ impl Striped {
                         number
                     }
                 };
-                Ok(Place::View { number: number as u32, stream: *stream, bytes: *bytes })
+                Ok(Selection::View { number: number as u32, stream: *stream, bytes: *bytes })
             }
         }
     }
@@ -421,7 +421,7 @@ impl Striped {
                     let request =
                         if write { Request::Write(file, place) } else { Request::Read(file, place) };
                     let data = data[*server].take().unwrap_or(Data::None);
-                    errands.push(Errand::new(*server, &request, data));
+                    errands.push(ServerTask::new(*server, &request, data));
                     peers.push(&mut **peer);
                 }
                 Err(error) => outcome.fail(*server, error),

@@ -153,7 +153,7 @@ mod tests {
         let block = Datatype::create_contiguous(piece, byte, Form::Int).unwrap();
         let tile = Datatype::create_resized(0, piece + gap, &block, Form::Int).unwrap();
         tile.commit();
-        Ground::View(Arc::new(Tiles::new(displacement, Tiling::of(&tile))))
+        Ground::View(Arc::new(Tiles::new(displacement, Tiling::from_datatype(&tile))))
     }
 
     fn check(range: Range<u64>, server: u32, expected: &[(u64, u64)]) {

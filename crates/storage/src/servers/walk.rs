@@ -8,7 +8,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_data::{Segment, Tiles};
 
 use super::stripes::{Ground, Stripes};
-use super::wire::{self, Place, Token};
+use super::wire::{self, Selection, Token};
 use crate::driver::Driver;
 
 /// Maximum number of pieces that are moved at a time.
@@ -56,19 +56,19 @@ impl Walk {
     ///
     /// # Errors
     /// `Arg` for an invalid place, `Io` for a view that was not sent.
-    pub fn new(file: &File, place: Place) -> Result<Walk> {
+    pub fn new(file: &File, place: Selection) -> Result<Walk> {
         let range = |start: u64, bytes: u64| {
             let end = start.checked_add(bytes).filter(|end| i64::try_from(*end).is_ok());
             end.map(|end| start..end).ok_or_else(|| wrong(ErrorClass::Arg, "a range beyond what files have"))
         };
         let (ground, rest) = match place {
-            Place::Run { offset, bytes } => (Ground::File, range(offset, bytes)?),
-            Place::View { number, stream, bytes } => {
+            Selection::Run { offset, bytes } => (Ground::File, range(offset, bytes)?),
+            Selection::View { number, stream, bytes } => {
                 let view = file.views.get(&number).cloned();
                 let view = view.ok_or_else(|| wrong(ErrorClass::Io, "a view that was not told"))?;
                 (Ground::View(view), range(stream, bytes)?)
             }
-            Place::List(list) => {
+            Selection::List(list) => {
                 let pieces = wire::pieces(&list).filter(|_| list.len() <= wire::MOST_PIECES);
                 let pieces = pieces.ok_or_else(|| wrong(ErrorClass::Arg, "pieces that make no sense"))?;
                 return Ok(Walk { source: Source::List { pieces: pieces.into_iter(), rest: None }, end: 0 });

@@ -40,7 +40,7 @@ pub enum Make {
 
 /// Selection of a file's bytes for an access.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub enum Selection {
     /// The server's bytes of a range of the file.
     Run {
         /// Offset of the first byte.
@@ -130,9 +130,9 @@ pub enum Request {
         shape: Vec<u8>,
     },
     /// Reads from a file. The replies are data, then [`Reply::Done`] with the number of bytes.
-    Read(u32, Place),
+    Read(u32, Selection),
     /// Writes the payload to a file.
-    Write(u32, Place),
+    Write(u32, Selection),
     /// Requests the length of the server's part.
     Bytes(u32),
     /// Sets the length of the server's part.
@@ -302,8 +302,8 @@ mod tests {
     #[test]
     fn messages_survive() {
         check(&Request::Hello { version: VERSION, nonce: [7; 16], cover: 2 }, 0);
-        check(&Request::Read(3, Place::Run { offset: 1 << 40, bytes: 5 }), 0);
-        check(&Request::Write(3, Place::List(vec![(1, 2), (3, 4)])), 1 << 40);
+        check(&Request::Read(3, Selection::Run { offset: 1 << 40, bytes: 5 }), 0);
+        check(&Request::Write(3, Selection::List(vec![(1, 2), (3, 4)])), 1 << 40);
         let name = "a\nb".to_string();
         check(
             &Request::Open { name, read: true, write: false, make: Make::Exclusive, stripes: (1, 2, 3) },
@@ -324,7 +324,7 @@ mod tests {
     fn the_longest_list_is_a_message() {
         let mut bytes = Vec::new();
         let far = vec![(1 << 60, 1 << 20); MOST_PIECES];
-        put(&mut bytes, &Request::Write(u32::MAX, Place::List(far)), u64::MAX);
+        put(&mut bytes, &Request::Write(u32::MAX, Selection::List(far)), u64::MAX);
         assert!(bytes.len() - HEADER_BYTES <= MOST_MESSAGE_BYTES);
     }
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tutti_base::{Machines, Place, Placement};
+use tutti_base::{Machines, Placement, RankPlace};
 
 use super::{ADDRESS_BYTES, Header, INTERFACE_BYTES, Job, RankBlock};
 
@@ -67,13 +67,13 @@ impl Job {
     /// # Panics
     /// If there is no such rank: a bug of the caller.
     #[inline]
-    pub fn place(&self, world: u32) -> Place {
+    pub fn place(&self, world: u32) -> RankPlace {
         assert!(world < self.header.world_size, "rank {world} of {}", self.header.world_size);
         if self.header.hosts == 1 {
-            return Place { host: 0, local: world };
+            return RankPlace { host: 0, local: world };
         }
         let at = self.header.local_ranks as usize + 2 * world as usize;
-        Place { host: self.table_word(at), local: self.table_word(at + 1) }
+        RankPlace { host: self.table_word(at), local: self.table_word(at + 1) }
     }
 
     /// Returns the local rank of rank `world`, if it runs on this host.

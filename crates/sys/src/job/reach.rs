@@ -37,7 +37,7 @@ pub enum Reach {
 /// Declaration of a rank. Its fields are written once, before `word`.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Standing {
+pub struct ReachDeclaration {
     /// Process number in the rank's own namespace; 0 before MPI_Init. It stays the same when the rank is
     /// restarted: see [`kept`].
     pid: AtomicI32,
@@ -85,7 +85,7 @@ pub struct Declaration {
 impl Reach {
     /// Returns the reach of a process: `copies` if it can copy from and to others like it, `maps` if it
     /// intends to map their memory.
-    pub fn of(copies: bool, maps: bool) -> Reach {
+    pub fn of_process(copies: bool, maps: bool) -> Reach {
         match copies {
             false => Reach::None,
             true if maps && Maps::open().is_ok() => Reach::Mapped,
@@ -127,14 +127,14 @@ impl Job {
         // earlier.
         let previous = self.node().roll.latest.swap(local + 1, Ordering::AcqRel);
         let can_reach = declaration.reach != Reach::None
-            && self.like(local, class, previous).is_none_or(|other| self.prove(other).is_ok());
+            && self.peer_of_class(local, class, previous).is_none_or(|other| self.prove(other).is_ok());
         let reach = if can_reach { declaration.reach } else { Reach::None };
         self.enter(local, word(class, reach));
     }
 
     /// Returns another rank of this class, if one has declared already. `previous` is 1 + the rank that is
     /// checked first.
-    fn like(&self, local: u32, class: u64, previous: u32) -> Option<u32> {
+    fn peer_of_class(&self, local: u32, class: u64, previous: u32) -> Option<u32> {
         let is_like = |other: &u32| {
             *other != local && self.block(*other).standing.class.load(Ordering::Acquire) == class
         };
@@ -251,7 +251,7 @@ impl Job {
     }
 }
 
-impl Standing {
+impl ReachDeclaration {
     fn namespaces(&self) -> Namespaces {
         let (user, pid) = (&self.user_namespace, &self.pid_namespace);
         Namespaces { user: user.load(Ordering::Relaxed), pid: pid.load(Ordering::Relaxed) }

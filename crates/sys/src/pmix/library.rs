@@ -151,7 +151,7 @@ impl PmixLibrary {
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
             if !handle.is_null() {
                 // SAFETY: just opened.
-                return unsafe { PmixLibrary::of(handle) };
+                return unsafe { PmixLibrary::from_handle(handle) };
             }
             why = dynamic_linker_says();
         }
@@ -160,7 +160,7 @@ impl PmixLibrary {
 
     /// # Safety
     /// `handle` is an open libpmix.so.2.
-    unsafe fn of(handle: *mut c_void) -> io::Result<PmixLibrary> {
+    unsafe fn from_handle(handle: *mut c_void) -> io::Result<PmixLibrary> {
         // SAFETY: each symbol has the type of its field in every library of this soname.
         unsafe {
             Ok(PmixLibrary {

@@ -15,7 +15,7 @@ use clap::Args;
 use crate::commands::hosts::Raised;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end::last;
-use crate::measure::library::{Library, Place, home};
+use crate::measure::library::{HostSet, Library, home};
 use crate::measure::machine;
 use crate::measure::programs::Programs;
 use crate::measure::report::size;
@@ -81,7 +81,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
     let testbed = Raised::new(options.hosts.max(2), &options.rate, &[&home, &programs.directory])?;
-    let way = |name: &str, place: &Place| {
+    let way = |name: &str, place: &HostSet| {
         let settings = [("TUTTI_CONNECTIONS", name), ("TUTTI_COUNTERS", "1")];
         let settings = settings.map(|(key, value)| (key.to_string(), value.to_string()));
         tutti.variant(name, &settings).on_hosts(place)

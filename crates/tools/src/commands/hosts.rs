@@ -15,7 +15,7 @@ use crate::measure::awake::Awake;
 use crate::measure::cells::asks;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
-use crate::measure::library::{Library, Place, distinct};
+use crate::measure::library::{HostSet, Library, distinct};
 use crate::measure::network;
 use crate::measure::options::{IN_THREADS, Options, Shape};
 use crate::measure::programs::Programs;
@@ -75,9 +75,9 @@ impl Raised {
     }
 
     /// Returns the first `hosts` hosts with `per_host` ranks each.
-    pub fn place(&self, hosts: u32, per_host: u32) -> Place {
+    pub fn place(&self, hosts: u32, per_host: u32) -> HostSet {
         let all = &self.testbed.hosts;
-        Place {
+        HostSet {
             enter: all[0].enter(),
             agent: self.testbed.agent().to_string_lossy().into_owned(),
             hosts: all.iter().take(hosts as usize).map(|host| host.name.clone()).collect(),
@@ -148,7 +148,7 @@ impl Bench<'_> {
     }
 
     /// Starts the program that measures one TCP connection.
-    fn tcp(&self, place: &Place) -> Result<Session, String> {
+    fn tcp(&self, place: &HostSet) -> Result<Session, String> {
         let program = self.programs.compile_plain("wire")?;
         let mut command = Command::new(&place.enter[0]);
         command.args(&place.enter[1..]).arg(program).args([&place.agent, &place.hosts[1]]);
@@ -170,7 +170,7 @@ impl Bench<'_> {
     /// Measures these cells on every library in turn, and then what `also` measures.
     fn stage(
         &self,
-        place: &Place,
+        place: &HostSet,
         asks: &[Ask],
         results: &mut Results,
         mut also: impl FnMut(&Ask, &mut Results),

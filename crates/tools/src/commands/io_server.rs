@@ -52,7 +52,7 @@ pub struct Options {
 
 /// Commands for files on io-servers.
 #[derive(clap::Subcommand)]
-pub enum Errand {
+pub enum IoServerCommand {
     /// List the files: bytes, servers, bytes of a stripe, name.
     Ls(Of),
     /// Copy a file; names that begin with tutti: are of the servers.
@@ -148,10 +148,10 @@ fn client(of: &Of) -> Result<Arc<Client>, String> {
 }
 
 /// Runs a command for files on io-servers.
-pub fn run(errand: &Errand) -> Result<(), String> {
+pub fn run(errand: &IoServerCommand) -> Result<(), String> {
     let text = |error: tutti_base::Error| error.to_string();
     match errand {
-        Errand::Ls(of) => {
+        IoServerCommand::Ls(of) => {
             let files = errands::list(&*client(of)?).map_err(text)?;
             for (name, file) in files {
                 let stripes = file
@@ -164,12 +164,12 @@ pub fn run(errand: &Errand) -> Result<(), String> {
             }
             Ok(())
         }
-        Errand::Cp { from, to, of } => {
+        IoServerCommand::Cp { from, to, of } => {
             let bytes = errands::copy(&client(of)?, from, to).map_err(text)?;
             show(&format!("{bytes} bytes\n"));
             Ok(())
         }
-        Errand::Check(of) => {
+        IoServerCommand::Check(of) => {
             let faults = errands::check(&*client(of)?).map_err(text)?;
             for (name, fault) in &faults {
                 show(&format!("{}: {fault}\n", name.escape_debug()));

@@ -30,12 +30,12 @@ pub struct Library {
     /// Whether it runs programs built against the standard ABI.
     pub standard_abi: bool,
     /// The hosts it runs on, if not on this machine alone.
-    place: Option<Place>,
+    place: Option<HostSet>,
 }
 
 /// Hosts that jobs run on, and how they are reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct HostSet {
     /// The words before a command that runs it on the first host.
     pub enter: Vec<String>,
     /// The program in the place of ssh.
@@ -48,7 +48,7 @@ pub struct Place {
     pub by_node: bool,
 }
 
-impl Place {
+impl HostSet {
     /// Returns the number of ranks on all hosts.
     pub fn ranks(&self) -> u32 {
         self.hosts.len() as u32 * self.per_host
@@ -198,7 +198,7 @@ impl Library {
     }
 
     /// Returns the same library on these hosts.
-    pub fn on_hosts(&self, place: &Place) -> Library {
+    pub fn on_hosts(&self, place: &HostSet) -> Library {
         Library { place: Some(place.clone()), ..self.clone() }
     }
 
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn libraries_yield_where_ranks_share_processors() {
         let home = Path::new("/p");
-        let place = Place {
+        let place = HostSet {
             enter: vec!["enter".to_string()],
             agent: "/a".to_string(),
             hosts: vec!["n0".to_string(), "n1".to_string()],
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn each_launcher_is_told_of_hosts_in_its_own_words() {
-        let place = Place {
+        let place = HostSet {
             enter: vec!["enter".to_string()],
             agent: "/a".to_string(),
             hosts: vec!["n0".to_string(), "n1".to_string()],
@@ -404,7 +404,7 @@ mod tests {
             by_node: false,
         };
         assert_eq!(place.ranks(), 6);
-        let dealt = Place { by_node: true, ..place.clone() };
+        let dealt = HostSet { by_node: true, ..place.clone() };
         let words_on =
             |library: Library, place| words(&library.on_hosts(place).command(6, Path::new("/x"))).join(" ");
         let line = |library| words_on(library, &place);

@@ -50,7 +50,7 @@ fn allowed() -> Option<String> {
 /// tell.
 pub fn reach(config: &Config) -> Reach {
     let copies = config.messages.single_copy != SingleCopy::Never && tutti_sys::cma::permitted().is_ok();
-    Reach::of(copies, config.memory.mapped != Mapped::Never)
+    Reach::of_process(copies, config.memory.mapped != Mapped::Never)
 }
 
 /// Describes whether process_vm_readv should work between the ranks of a job, with the reason.

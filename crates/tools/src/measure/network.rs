@@ -7,7 +7,7 @@ use std::time::Duration;
 use tutti_coll::Model;
 use tutti_coll::model::DISTANCES;
 
-use crate::measure::library::{Library, Place};
+use crate::measure::library::{HostSet, Library};
 use crate::measure::programs::Programs;
 use crate::measure::run::{self, End};
 use crate::measure::sample::{self, Sample};
@@ -21,12 +21,12 @@ const LIMIT: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// Fails if the job does not run, or prints nothing.
-pub fn probe(tutti: &Library, programs: &Programs, place: &Place, model: &mut Model) -> Result<(), String> {
+pub fn probe(tutti: &Library, programs: &Programs, place: &HostSet, model: &mut Model) -> Result<(), String> {
     let hosts: Vec<String> = place.hosts.iter().take(2).cloned().collect();
     if hosts.len() < 2 {
         return Err("a network is probed between two hosts".to_string());
     }
-    let two = tutti.on_hosts(&Place { hosts, per_host: 1, ..place.clone() });
+    let two = tutti.on_hosts(&HostSet { hosts, per_host: 1, ..place.clone() });
     let mut command = two.command(2, &programs.path_of("tutti-bench", &two));
     let sizes = format!("{SHORT},{LONG}");
     command.args(["--op", "latency,bandwidth", "--sizes", &sizes, "--ms", "200"]);
@@ -51,7 +51,7 @@ pub fn keep(model: &Model, directory: &Path) -> Result<std::path::PathBuf, Strin
 ///
 /// # Errors
 /// Fails like [`probe`], or if the model cannot be stored.
-pub fn told(tutti: &Library, programs: &Programs, place: &Place) -> Result<Library, String> {
+pub fn told(tutti: &Library, programs: &Programs, place: &HostSet) -> Result<Library, String> {
     let mut model = Model::default();
     probe(tutti, programs, place, &mut model)?;
     let path = keep(&model, &programs.directory)?;

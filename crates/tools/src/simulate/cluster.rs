@@ -5,7 +5,7 @@ use tutti_coll::model::{DISTANCES, Model};
 use tutti_coll::simulate::Binding;
 use tutti_topo::Machine;
 
-use crate::simulate::spread::{Near, Spread};
+use crate::simulate::spread::{NeighbourOrder, Spread};
 
 /// Hosts of one kind, joined by a network.
 #[derive(Clone, Copy)]
@@ -85,7 +85,7 @@ impl Cluster {
     pub fn environment(&self, model: Model, share: bool) -> Result<Environment, String> {
         let machine =
             Machine::parse(self.machine).map_err(|error| format!("a recorded machine: {error:?}"))?;
-        let map_by = if self.by_node { Near::Node } else { Near::Core };
+        let map_by = if self.by_node { NeighbourOrder::Node } else { NeighbourOrder::Core };
         let spread = Spread { hosts: self.hosts, hosts_share: share, map_by, multicast: false };
         Ok(spread.environment(&machine, &Binding::Compact, self.ranks(), model))
     }

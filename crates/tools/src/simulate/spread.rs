@@ -20,7 +20,7 @@ pub struct Spread {
     pub hosts_share: bool,
     /// Mapping of ranks to hosts: neighbours on the same host (core), or round robin (node)
     #[arg(long, default_value = "core")]
-    pub map_by: Near,
+    pub map_by: NeighbourOrder,
     /// The network between them delivers a copy of each packet to all: reliable multicast works
     #[arg(long)]
     pub multicast: bool,
@@ -28,7 +28,7 @@ pub struct Spread {
 
 /// Place of neighbouring ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Near {
+pub enum NeighbourOrder {
     /// On the same host.
     Core,
     /// On different hosts, round robin.
@@ -45,8 +45,8 @@ impl Spread {
     pub fn hosts_of(&self, ranks: u32) -> Vec<u32> {
         let hosts = self.hosts_for(ranks);
         let host = |rank| match self.map_by {
-            Near::Core => rank / ranks.div_ceil(hosts),
-            Near::Node => rank % hosts,
+            NeighbourOrder::Core => rank / ranks.div_ceil(hosts),
+            NeighbourOrder::Node => rank % hosts,
         };
         (0..ranks).map(host).collect()
     }
@@ -68,8 +68,8 @@ impl Spread {
         let layout = match (self.hosts_share, self.map_by) {
             // Ranks on other hosts are laid out like in a job, where their binding is unknown.
             (true, _) => Layout::on_machines(&self.hosts_of(ranks), &self.machines(cores)),
-            (false, Near::Core) => Layout::bound(machine, binding, ranks, hosts),
-            (false, Near::Node) => Layout::dealt(machine, binding, ranks, hosts),
+            (false, NeighbourOrder::Core) => Layout::bound(machine, binding, ranks, hosts),
+            (false, NeighbourOrder::Node) => Layout::dealt(machine, binding, ranks, hosts),
         };
         Environment {
             cores: (cores / layout.hosts_on_machine()).max(1),
@@ -91,7 +91,7 @@ mod tests {
 
     const LAPTOP: &str = include_str!("../../../../fixtures/machines/laptop-4x2.txt");
 
-    fn check(hosts: u32, map_by: Near, ranks: u32, expected: &[u32]) {
+    fn check(hosts: u32, map_by: NeighbourOrder, ranks: u32, expected: &[u32]) {
         let spread = |hosts_share| Spread { hosts, hosts_share, map_by, multicast: false };
         assert_eq!(spread(false).hosts_of(ranks), expected);
         let machine = Machine::parse(LAPTOP).expect("it is right");
@@ -107,9 +107,9 @@ mod tests {
 
     #[test]
     fn ranks_are_side_by_side_or_dealt_out() {
-        check(2, Near::Core, 5, &[0, 0, 0, 1, 1]);
-        check(2, Near::Node, 5, &[0, 1, 0, 1, 0]);
-        check(9, Near::Core, 3, &[0, 1, 2]);
-        check(1, Near::Node, 3, &[0, 0, 0]);
+        check(2, NeighbourOrder::Core, 5, &[0, 0, 0, 1, 1]);
+        check(2, NeighbourOrder::Node, 5, &[0, 1, 0, 1, 0]);
+        check(9, NeighbourOrder::Core, 3, &[0, 1, 2]);
+        check(1, NeighbourOrder::Node, 3, &[0, 0, 0]);
     }
 }

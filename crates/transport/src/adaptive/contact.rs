@@ -95,7 +95,7 @@ enum Got {
 
 /// Abilities of the driver and the directory. They are the same for all contacts of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Means {
+pub(super) struct ContactSettings {
     /// The directory can request a peer to connect to this process.
     pub can_call: bool,
     /// The driver reports when a peer's system has accepted. Otherwise a silent peer may just be busy.
@@ -109,7 +109,7 @@ pub(super) struct Situation {
     /// Time since the peer last answered.
     pub silent: Duration,
     pub ends: Ends,
-    pub means: Means,
+    pub means: ContactSettings,
 }
 
 /// Consequence of an event, for the caller to carry out.
@@ -351,7 +351,7 @@ impl Contact {
         }
     }
 
-    fn may_give_up(&self, means: Means) -> bool {
+    fn may_give_up(&self, means: ContactSettings) -> bool {
         let may_be_busy = match self.made {
             Made::Connecting { reached, .. } => reached || !means.sees_reach,
             Made::Settling { .. } => true,
@@ -365,13 +365,13 @@ impl Contact {
     }
 
     /// Returns the time at which [`Contact::tick`] has something to do. `ends` are those of this contact.
-    pub(super) fn deadline(&self, means: Means, ends: Ends) -> Option<Duration> {
+    pub(super) fn deadline(&self, means: ContactSettings, ends: Ends) -> Option<Duration> {
         let gives_up = self.called.filter(|_| self.may_give_up(means));
         let gives_up = gives_up.map(|called| called + Contact::answering(ends));
         self.step_due(means).into_iter().chain(gives_up).min()
     }
 
-    fn step_due(&self, means: Means) -> Option<Duration> {
+    fn step_due(&self, means: ContactSettings) -> Option<Duration> {
         match self.made {
             Made::Connecting { begun, reached: false, has_called, .. } => {
                 let calls = means.can_call && !has_called && self.called.is_none();

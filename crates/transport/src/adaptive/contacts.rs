@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::connection::Ends;
-use super::contact::{CLOSING_SILENCE, Contact, Effect, FIRST_SILENCE, LATER_SILENCE, Means, Situation};
+use super::contact::{
+    CLOSING_SILENCE, Contact, ContactSettings, Effect, FIRST_SILENCE, LATER_SILENCE, Situation,
+};
 use super::pair::Reach;
 use super::words::{Claim, Nonces};
 use super::{Action, Adaptive, ConnectionId, Decision};
@@ -231,7 +233,7 @@ impl Adaptive {
         }
     }
 
-    pub(super) fn means(&self) -> Means {
-        Means { can_call: self.settings.can_call, sees_reach: self.settings.sees_reach }
+    pub(super) fn means(&self) -> ContactSettings {
+        ContactSettings { can_call: self.settings.can_call, sees_reach: self.settings.sees_reach }
     }
 }

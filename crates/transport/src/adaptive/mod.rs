@@ -73,7 +73,7 @@ pub use counters::ConnectionCounters;
 pub use manage::neighbours;
 
 use names::Names;
-use packet::{Guard, Identity, Refusal};
+use packet::{DropReason, Guard, Identity};
 use pair::{Common, Pair, Reach};
 use peers::Peers;
 use polling::Polling;
@@ -369,9 +369,9 @@ impl Adaptive {
             Err(refusal) => {
                 let counters = &mut self.common.counters;
                 let counter = match refusal {
-                    Refusal::Malformed => &mut counters.malformed,
-                    Refusal::Foreign => &mut counters.foreign,
-                    Refusal::Forged => &mut counters.forged,
+                    DropReason::Malformed => &mut counters.malformed,
+                    DropReason::Foreign => &mut counters.foreign,
+                    DropReason::Forged => &mut counters.forged,
                 };
                 *counter += 1;
                 return;

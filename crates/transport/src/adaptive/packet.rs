@@ -121,7 +121,7 @@ pub(super) struct Identity {
 
 /// Reason for which a datagram is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
+pub(super) enum DropReason {
     /// The datagram is not in this format.
     Malformed,
     /// The datagram is of another job or for another rank.
@@ -162,29 +162,29 @@ pub(super) fn parse<'a>(
     me: &Identity,
     guard: &Guard,
     opened: &'a mut Vec<u8>,
-) -> Result<Packet<'a>, Refusal> {
+) -> Result<Packet<'a>, DropReason> {
     if bytes.len() < FIXED_BYTES + TAG_BYTES
         || read_u16(bytes, 0) != MAGIC
         || ![VERSION, HIDDEN].contains(&bytes[2])
     {
-        return Err(Refusal::Malformed);
+        return Err(DropReason::Malformed);
     }
     let from = read_u32(bytes, 8);
     if read_u32(bytes, 4) != me.job || read_u32(bytes, 12) != me.rank || from >= me.ranks || from == me.rank {
-        return Err(Refusal::Foreign);
+        return Err(DropReason::Foreign);
     }
     let content = if bytes[2] == HIDDEN {
         opened.clear();
         opened.extend_from_slice(bytes);
-        let content = guard.messages.open(opened, CLEAR_BYTES).map_err(|_| Refusal::Forged)?;
+        let content = guard.messages.open(opened, CLEAR_BYTES).map_err(|_| DropReason::Forged)?;
         if content.len() < FIXED_BYTES {
-            return Err(Refusal::Malformed);
+            return Err(DropReason::Malformed);
         }
         content
     } else {
         let (content, tag) = bytes.split_at(bytes.len() - TAG_BYTES);
         if !guard.key.verifies(content, tag) {
-            return Err(Refusal::Forged);
+            return Err(DropReason::Forged);
         }
         content
     };
@@ -192,15 +192,15 @@ pub(super) fn parse<'a>(
 }
 
 /// Reads what was sealed by a process of the job.
-fn read(bytes: &[u8], from: u32) -> Result<Packet<'_>, Refusal> {
+fn read(bytes: &[u8], from: u32) -> Result<Packet<'_>, DropReason> {
     let (address, body) =
-        bytes[FIXED_BYTES..].split_at_checked(usize::from(bytes[43])).ok_or(Refusal::Malformed)?;
+        bytes[FIXED_BYTES..].split_at_checked(usize::from(bytes[43])).ok_or(DropReason::Malformed)?;
     if address.len() > ADDRESS_BYTES {
-        return Err(Refusal::Malformed);
+        return Err(DropReason::Malformed);
     }
     let fragment = match bytes[3] {
         0 if body.is_empty() && bytes[42] == 0 => None,
-        0 => return Err(Refusal::Malformed),
+        0 => return Err(DropReason::Malformed),
         kind => Some(fragment(kind, bytes[42], read_u32(bytes, 44), body)?),
     };
     let acknowledgement = Acknowledgement {
@@ -211,20 +211,20 @@ fn read(bytes: &[u8], from: u32) -> Result<Packet<'_>, Refusal> {
     Ok(Packet { from, sequence: read_u64(bytes, 16), acknowledgement, address, fragment })
 }
 
-fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragment<'_>, Refusal> {
-    let kind = Kind::from_byte(kind).ok_or(Refusal::Malformed)?;
+fn fragment(kind: u8, flags: u8, record_bytes: u32, body: &[u8]) -> Result<Fragment<'_>, DropReason> {
+    let kind = Kind::from_byte(kind).ok_or(DropReason::Malformed)?;
     if flags & !(FIRST | LAST) != 0 {
-        return Err(Refusal::Malformed);
+        return Err(DropReason::Malformed);
     }
     let last = flags & LAST != 0;
     if flags & FIRST == 0 {
         return Ok(Fragment { kind, first: None, last, payload: body });
     }
-    let (header, payload) = body.split_at_checked(HEADER_BYTES).ok_or(Refusal::Malformed)?;
+    let (header, payload) = body.split_at_checked(HEADER_BYTES).ok_or(DropReason::Malformed)?;
     let header = Header([0, 8, 16].map(|at| read_u64(header, at)));
     let long = payload.len() > record_bytes as usize;
     if long || last != (payload.len() == record_bytes as usize) {
-        return Err(Refusal::Malformed);
+        return Err(DropReason::Malformed);
     }
     Ok(Fragment { kind, first: Some((header, record_bytes)), last, payload })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::action::ConnectionId;
 use super::connection::{Connection, Ends};
-use super::contact::{Contact, Means};
+use super::contact::{Contact, ContactSettings};
 use super::counters::ConnectionCounters;
 use super::pace::WINDOW;
 use super::packet::{self, FIXED_BYTES, Guard, HEADER_BYTES, Kind, Outline, Packet};
@@ -431,7 +431,7 @@ impl Pair {
     }
 
     /// Returns the time at which something is due; `None` if nothing is until an event.
-    pub(super) fn deadline(&self, now: Duration, rank: u32, means: Means) -> Option<Duration> {
+    pub(super) fn deadline(&self, now: Duration, rank: u32, means: ContactSettings) -> Option<Duration> {
         if self.reach != Reach::Known {
             return self.connection.deadline();
         }

@@ -30,7 +30,7 @@ fn is_before(one: u32, other: u32) -> bool {
 
 /// Signature of an operation as one member understands it. The caller defines the meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct CallSignature {
     /// Fingerprint that is equal where members agree.
     pub agreed: u16,
     /// Kind of the operation, from 1 to 127, for an error message.
@@ -51,9 +51,9 @@ pub(super) struct Note {
 impl Banks {
     /// Notes the signature of operation `number` for this member. Members number operations alike.
     #[inline]
-    pub fn say(&self, number: u32, said: &Said) {
+    pub fn say(&self, number: u32, said: &CallSignature) {
         let note = self.parts.note(self.me, number);
-        let Said { agreed, kind, bytes, turn } = *said;
+        let CallSignature { agreed, kind, bytes, turn } = *said;
         note.bytes.store(bytes, Ordering::Relaxed);
         let said = u32::from(agreed) << 16 | u32::from(kind) << 8 | u32::from(turn);
         let word = u64::from(number) << 32 | u64::from(said);
@@ -62,14 +62,14 @@ impl Banks {
 
     /// Returns the signature of operation `number` at `member`. None if the member has not started it or the
     /// note was overwritten.
-    pub fn said(&self, member: u32, number: u32) -> Option<Said> {
+    pub fn said(&self, member: u32, number: u32) -> Option<CallSignature> {
         let note = self.parts.note(member, number);
         let word = note.word.load(Ordering::Acquire);
         let bytes = note.bytes.load(Ordering::Acquire);
         let same = (word >> 32) as u32 == number && note.word.load(Ordering::Relaxed) == word;
         let (agreed, kind, turn) = ((word >> 16) as u16, (word >> 8) as u8 & !TOLD, word as u8);
         // Notes that nobody has written are 0.
-        (same && kind != 0).then_some(Said { agreed, kind, bytes, turn })
+        (same && kind != 0).then_some(CallSignature { agreed, kind, bytes, turn })
     }
 
     /// Notes that this member has learnt that others take operation `number` for something else.
@@ -89,7 +89,8 @@ impl Banks {
         let members = self.parts.members;
         let beside = [(self.me + 1) % members, (self.me + members - 1) % members];
         let is_unlike = |member: &u32| {
-            self.said(*member, number).is_some_and(|theirs| Said { turn: mine.turn, ..theirs } != mine)
+            self.said(*member, number)
+                .is_some_and(|theirs| CallSignature { turn: mine.turn, ..theirs } != mine)
         };
         let odd = beside.into_iter().find(is_unlike)?;
         let knows = |member| {

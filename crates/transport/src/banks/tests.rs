@@ -69,7 +69,7 @@ fn exchange(banks: &mut Banks, waiter: &mut Waiter<'_>, number: u64, class: Clas
 }
 
 fn run(banks: &mut Banks, spin_us: i64, rounds: u64) {
-    let config = Config::default().but(|c| c.waiting.spin_us = spin_us);
+    let config = Config::default().changed(|c| c.waiting.spin_us = spin_us);
     let waiting = Waiting::new(&config, banks.members(), 1, false);
     let mut waiter = waiting.waiter(false);
     let mut late = Vec::new();
@@ -268,7 +268,7 @@ fn who_disagrees_is_found_out() {
     let layout = Layout::of_communicator(&BankSizes::default(), 2);
     let job = job(2, BankSizes::default());
     let mut both = [0, 1].map(|me| Banks::open(&job, key(3), &layout, &[0, 1], me).unwrap().unwrap());
-    let said = |agreed| Said { agreed, kind: 3, bytes: 100, turn: 7 };
+    let said = |agreed| CallSignature { agreed, kind: 3, bytes: 100, turn: 7 };
     for number in 0..264 {
         let turn = both.each_mut().map(|banks| banks.begin(Class::Small));
         both[1].say(number, &said(9));

@@ -15,7 +15,7 @@ use std::ptr::NonNull;
 
 use tutti_sys::remap;
 
-use super::object::{Block, Object, Place, state};
+use super::object::{Block, Object, ObjectRange, state};
 use super::record::PAGE_BYTES;
 
 /// Bytes of freed blocks that are kept.
@@ -92,10 +92,10 @@ impl Blocks {
 
     /// Finds the place of a buffer in the current object, if it is part of a block.
     #[inline]
-    pub(super) fn find(&self, object: &Object, address: u64, bytes: u64) -> Option<Place> {
+    pub(super) fn find(&self, object: &Object, address: u64, bytes: u64) -> Option<ObjectRange> {
         let inside = |block: &&Block| address >= block.start && address + bytes <= block.start + block.bytes;
         let block = self.used.iter().find(inside).filter(|block| block.object == object.key())?;
-        Some(Place {
+        Some(ObjectRange {
             start: address,
             end: address + bytes,
             offset: block.offset + (address - block.start),

@@ -53,7 +53,7 @@ use tutti_sys::{device, remap, this_process, userfault};
 use super::calls;
 use super::object::{HUGE_BYTES, MAPPING_NAME, Object, state, threads};
 use super::record::PAGE_BYTES;
-use super::refusal::Refusal;
+use super::refusal::PrivateReason;
 
 /// Bytes that are moved at once: the memory that a conversion needs in addition, and a whole huge page.
 const PIECE_BYTES: u64 = HUGE_BYTES;
@@ -86,17 +86,17 @@ pub(super) unsafe fn convert(
     address: u64,
     bytes: u64,
     bounds: Bounds,
-) -> Result<u64, Refusal> {
+) -> Result<u64, PrivateReason> {
     let start = address.next_multiple_of(PAGE_BYTES);
     let end = (address + bytes) / PAGE_BYTES * PAGE_BYTES;
     // Neither is it worth a mapping of which most uses do not profit.
     if end <= start || end - start < bounds.at_least || (end - start) * 2 < bytes {
-        return Err(Refusal::TooSmall);
+        return Err(PrivateReason::TooSmall);
     }
     check_program(start, end)?;
     let mut state = state();
     check_object(object)?;
-    let maps = object.maps.ok_or(Refusal::NoQuery)?;
+    let maps = object.maps.ok_or(PrivateReason::NoQuery)?;
     let grown = end_of_mapped(object, maps, start, end)
         .filter(|&(from, offset)| state.is_unused(object, offset, end - from));
     let from = grown.map_or(start, |(from, _)| from);
@@ -113,7 +113,7 @@ pub(super) unsafe fn convert(
         state.sweep(object);
     }
     if state.live_bytes + bytes > bounds.limit {
-        return Err(Refusal::Limit);
+        return Err(PrivateReason::Limit);
     }
     let offset = match grown {
         Some((_, offset)) => {
@@ -146,22 +146,22 @@ pub(super) unsafe fn convert(
 
 /// Checks that calls of the program that concern the memory are intercepted, and that it has no attribute
 /// that it would lose.
-fn check_program(start: u64, end: u64) -> Result<(), Refusal> {
+fn check_program(start: u64, end: u64) -> Result<(), PrivateReason> {
     match () {
-        () if tutti_sys::calls::are_made_past_this() => Err(Refusal::OwnCalls),
-        () if calls::is_special(start, end) => Err(Refusal::Special),
+        () if tutti_sys::calls::are_made_past_this() => Err(PrivateReason::OwnCalls),
+        () if calls::is_special(start, end) => Err(PrivateReason::Special),
         () => Ok(()),
     }
 }
 
 /// Checks that memory can be moved to the object, under the lock of the account.
-fn check_object(object: &Object) -> Result<(), Refusal> {
+fn check_object(object: &Object) -> Result<(), PrivateReason> {
     match () {
         // A fork in another thread has retired it.
-        () if !object.is_current() && object.is_own() => Err(Refusal::Busy),
-        () if !object.is_current() => Err(Refusal::Forked),
+        () if !object.is_current() && object.is_own() => Err(PrivateReason::Busy),
+        () if !object.is_current() => Err(PrivateReason::Forked),
         // A file of the program in its place would be written.
-        () if !object.is_intact() => Err(Refusal::NoObject),
+        () if !object.is_intact() => Err(PrivateReason::NoObject),
         () => Ok(()),
     }
 }
@@ -182,14 +182,14 @@ struct Alone {
 }
 
 impl Alone {
-    fn new(idle: bool) -> Result<Alone, Refusal> {
+    fn new(idle: bool) -> Result<Alone, PrivateReason> {
         const LAST_SIGNAL: i32 = 64;
-        let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| Refusal::System)?;
+        let maps = std::fs::read_to_string("/proc/self/maps").map_err(|_| PrivateReason::System)?;
         let ring = |_, target: &str| target.contains("io_uring");
         if !idle || threads() != 1 || maps.contains("/[aio]") || has_descriptor(ring)? {
-            return Err(Refusal::Gaps);
+            return Err(PrivateReason::Gaps);
         }
-        Ok(Alone { signals: Mask::of(&(1..=LAST_SIGNAL).collect::<Vec<_>>()).block() })
+        Ok(Alone { signals: Mask::from_signals(&(1..=LAST_SIGNAL).collect::<Vec<_>>()).block() })
     }
 }
 
@@ -200,8 +200,8 @@ impl Drop for Alone {
 }
 
 /// Returns true if this process has a descriptor of that kind.
-fn has_descriptor(kind: impl Fn(i32, &str) -> bool) -> Result<bool, Refusal> {
-    let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| Refusal::System)?;
+fn has_descriptor(kind: impl Fn(i32, &str) -> bool) -> Result<bool, PrivateReason> {
+    let descriptors = std::fs::read_dir("/proc/self/fd").map_err(|_| PrivateReason::System)?;
     let is = |entry: std::fs::DirEntry| {
         let target = std::fs::read_link(entry.path());
         let fd = entry.file_name().to_str().and_then(|number| number.parse().ok()).unwrap_or(-1);
@@ -222,15 +222,15 @@ unsafe fn move_in(
     offset: u64,
     in_malloc: bool,
     lock: bool,
-) -> Result<(), (u64, Refusal)> {
+) -> Result<(), (u64, PrivateReason)> {
     let target: *mut u8 = std::ptr::without_provenance_mut(start as usize);
     let huge = bytes >= HUGE_BYTES && remap::has_huge_pages(target, bytes as usize);
-    let alias = remap::map(object.fd(), offset, bytes as usize).map_err(|_| (0, Refusal::System))?;
+    let alias = remap::map(object.fd(), offset, bytes as usize).map_err(|_| (0, PrivateReason::System))?;
     let locked = lock && remap::lock(alias, bytes as usize).is_ok();
     let mut done = 0;
     let mut result = Ok(());
     if !locked && !in_malloc {
-        result = Err((0, Refusal::Unlockable));
+        result = Err((0, PrivateReason::Unlockable));
     }
     while result.is_ok() && done < bytes {
         let piece = (bytes - done).min(PIECE_BYTES - (start + done) % PIECE_BYTES);
@@ -261,7 +261,7 @@ unsafe fn move_piece(
     alias: *mut u8,
     offset: u64,
     bytes: u64,
-) -> Result<(), Refusal> {
+) -> Result<(), PrivateReason> {
     let length = bytes as usize;
     // Where files have a limit, a write beyond it would end the program (SIGXFSZ), whatever the file.
     let stored = match this_process::file_limit() {
@@ -273,7 +273,7 @@ unsafe fn move_piece(
         }),
     };
     if !stored.is_ok_and(|stored| stored == length) {
-        return Err(Refusal::System);
+        return Err(PrivateReason::System);
     }
     remap::populate(alias, length);
     // SAFETY: the alias is known to nobody; the target's content is stored, and nobody writes it (module).
@@ -294,62 +294,65 @@ unsafe fn move_piece(
 }
 
 /// Checks that all of `start..end` is private anonymous memory that may be moved, or in the object already.
-fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64, idle: bool) -> Result<(), Refusal> {
+fn check_areas(object: &Object, maps: &Maps, start: u64, end: u64, idle: bool) -> Result<(), PrivateReason> {
     let on_stack = 0u8;
     let stack = &raw const on_stack as u64;
     let mut at = start;
     for _ in 0..AREAS {
-        let (area, name) = maps.named_at(at).map_err(|_| Refusal::System)?.ok_or(Refusal::NotMapped)?;
+        let (area, name) =
+            maps.named_at(at).map_err(|_| PrivateReason::System)?.ok_or(PrivateReason::NotMapped)?;
         check_area(object, &area, &name, stack)?;
         if area.shared && !idle {
-            return Err(Refusal::Busy);
+            return Err(PrivateReason::Busy);
         }
         at = area.end;
         if at >= end {
             return Ok(());
         }
     }
-    Err(Refusal::Fragmented)
+    Err(PrivateReason::Fragmented)
 }
 
-fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<(), Refusal> {
+fn check_area(object: &Object, area: &Area, name: &str, stack: u64) -> Result<(), PrivateReason> {
     // Of an earlier object, private since a fork.
     let is_kept = !area.shared && name.as_bytes() == MAPPING_NAME;
     let own = object.is_mapped_in(area) || is_kept;
     match () {
-        () if (area.start..area.end).contains(&stack) || name.starts_with("[stack") => Err(Refusal::Stack),
-        () if area.page_bytes != PAGE_BYTES => Err(Refusal::HugeTlb),
-        () if area.shared && !own => Err(Refusal::Shared),
-        () if area.inode != 0 && !own => Err(Refusal::FileBacked),
-        () if !area.readable || !area.writable || area.executable => Err(Refusal::Protected),
+        () if (area.start..area.end).contains(&stack) || name.starts_with("[stack") => {
+            Err(PrivateReason::Stack)
+        }
+        () if area.page_bytes != PAGE_BYTES => Err(PrivateReason::HugeTlb),
+        () if area.shared && !own => Err(PrivateReason::Shared),
+        () if area.inode != 0 && !own => Err(PrivateReason::FileBacked),
+        () if !area.readable || !area.writable || area.executable => Err(PrivateReason::Protected),
         () if own || name.is_empty() || name == "[heap]" || name.starts_with("[anon:") => Ok(()),
-        () => Err(Refusal::Special),
+        () => Err(PrivateReason::Special),
     }
 }
 
 /// Checks that nothing in this process may hold on to pages that are about to be replaced. Returns how many
 /// bytes are locked.
-fn check_process() -> Result<u64, Refusal> {
-    let held = this_process::held_memory().ok_or(Refusal::System)?;
+fn check_process() -> Result<u64, PrivateReason> {
+    let held = this_process::held_memory().ok_or(PrivateReason::System)?;
     if held.pinned > 0 {
-        return Err(Refusal::Pinned);
+        return Err(PrivateReason::Pinned);
     }
     if has_descriptor(|fd, target| target == "anon_inode:[userfaultfd]" && !userfault::is_watcher(fd))? {
-        return Err(Refusal::Userfault);
+        return Err(PrivateReason::Userfault);
     }
     Ok(held.locked)
 }
 
 /// Checks that no device driver knows some of the memory and holds on to its pages.
-fn check_device(start: u64, end: u64) -> Result<(), Refusal> {
+fn check_device(start: u64, end: u64) -> Result<(), PrivateReason> {
     let is_known = |address: u64| device::kind(address) != device::MemoryKind::Unknown;
     let step = ((end - start) / SAMPLES).next_multiple_of(PAGE_BYTES).max(PAGE_BYTES) as usize;
     let is_held = device::has_driver() && (start..end).step_by(step).any(is_known);
-    if is_held { Err(Refusal::Pinned) } else { Ok(()) }
+    if is_held { Err(PrivateReason::Pinned) } else { Ok(()) }
 }
 
 /// Checks that the pages are on the node of this thread, where new ones would be.
-fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
+fn check_nodes(start: u64, end: u64) -> Result<(), PrivateReason> {
     if !std::path::Path::new("/sys/devices/system/node/node1").exists() {
         return Ok(());
     }
@@ -360,7 +363,7 @@ fn check_nodes(start: u64, end: u64) -> Result<(), Refusal> {
         let node = remap::node_of(address);
         node.is_some() && node != here
     };
-    if (start..end).step_by(step as usize).any(elsewhere) { Err(Refusal::Spread) } else { Ok(()) }
+    if (start..end).step_by(step as usize).any(elsewhere) { Err(PrivateReason::Spread) } else { Ok(()) }
 }
 
 /// Returns true if the C library's malloc is known to have given this memory: it is in its main heap, or has

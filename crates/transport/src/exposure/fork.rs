@@ -35,7 +35,7 @@ use tutti_sys::{device, this_process};
 
 use super::loans::Gate;
 use super::object::{self, Locked, Object, State};
-use super::refusal::Refusal;
+use super::refusal::PrivateReason;
 
 /// Mappings that a fork carries over as copies.
 const COPIES: usize = 16 << 10;
@@ -71,7 +71,7 @@ static UNDER_WAY: Shared =
     Shared(UnsafeCell::new(UnderWay { state: None, copies: std::ptr::null_mut(), count: 0 }));
 
 /// Has the handlers called at every fork of this process.
-pub(super) fn install() -> Result<(), Refusal> {
+pub(super) fn install() -> Result<(), PrivateReason> {
     static ONCE: Once = Once::new();
     static FAILED: AtomicBool = AtomicBool::new(false);
     ONCE.call_once(|| {
@@ -79,7 +79,7 @@ pub(super) fn install() -> Result<(), Refusal> {
         let installed = unsafe { remap::at_fork(before, parent, child) };
         FAILED.store(installed.is_err(), Ordering::Relaxed);
     });
-    if FAILED.load(Ordering::Relaxed) { Err(Refusal::System) } else { Ok(()) }
+    if FAILED.load(Ordering::Relaxed) { Err(PrivateReason::System) } else { Ok(()) }
 }
 
 /// Notes that a device holds pages of the object: they must stay this process's.

@@ -28,7 +28,7 @@ use std::ptr;
 use tutti_sys::userfault::{self, Watcher};
 
 use super::count::Count;
-use super::object::{Object, Place};
+use super::object::{Object, ObjectRange};
 use super::record::PAGE_BYTES;
 use crate::buffers::{BUFFERS, place};
 
@@ -58,13 +58,13 @@ struct Buffer {
     start: u64,
     bytes: u64,
     count: u64,
-    place: Place,
+    place: ObjectRange,
 }
 
 impl Known {
     /// Knows nothing; hears of changes if `watches`.
     pub(super) fn new(watches: bool) -> Known {
-        let nowhere = Place { start: 0, end: 0, offset: 0, map_offset: 0, map_bytes: 0 };
+        let nowhere = ObjectRange { start: 0, end: 0, offset: 0, map_offset: 0, map_bytes: 0 };
         let nothing = Buffer { start: 0, bytes: 0, count: 0, place: nowhere };
         let hearing = match watches {
             true => Hearing::Untried,
@@ -89,7 +89,7 @@ impl Known {
 
     /// Returns the place of a buffer that is lent for reading, if it is known. Reads a byte of each page.
     #[inline]
-    pub(super) fn place(&self, start: u64, bytes: u64) -> Option<Place> {
+    pub(super) fn place(&self, start: u64, bytes: u64) -> Option<ObjectRange> {
         let Hearing::On(watcher, count) = &self.hearing else { return None };
         let buffer = &self.buffers[place(start)];
         let is_it = buffer.start == start && buffer.bytes == bytes && bytes > 0;
@@ -108,7 +108,7 @@ impl Known {
 
     /// Remembers where a buffer was just found, if its mapping can be watched.
     #[cold]
-    pub(super) fn keep(&mut self, object: &Object, start: u64, bytes: u64, found: Place) {
+    pub(super) fn keep(&mut self, object: &Object, start: u64, bytes: u64, found: ObjectRange) {
         if bytes > MOST_BYTES {
             return;
         }

@@ -41,14 +41,14 @@ pub use calls::advise;
 pub use object::{Pages, pages};
 pub use peers::Peers;
 pub use record::{Access, EdgeRoom, Entry, PAGE_BYTES, Record};
-pub use refusal::Refusal;
+pub use refusal::PrivateReason;
 pub use window::{REPLACED_RUNS, Window};
 
 use blocks::Blocks;
 use convert::Bounds;
 use known::Known;
 use loans::Loans;
-use object::{Object, Place};
+use object::{Object, ObjectRange};
 use policy::{Advice, Policy};
 use proofs::Proofs;
 use record::{GATED, RecordLayout, SETTLED};
@@ -78,8 +78,8 @@ pub struct Statistics {
     pub written_back: u64,
     /// Number of mapped buffers that the program has unmapped or changed.
     pub lost: u64,
-    /// Number of refused conversions, by reason ([`Refusal`] as index).
-    pub refused: [u64; Refusal::COUNT],
+    /// Number of refused conversions, by reason ([`PrivateReason`] as index).
+    pub refused: [u64; PrivateReason::COUNT],
 }
 
 /// Message that its receiver may read in place, as long as this value lives.
@@ -156,7 +156,7 @@ impl Exposures {
             shares: config.memory.mapped != Mapped::Never,
             explain: config.collectives.explain,
             limit_bytes: config.memory.mapped_limit,
-            policy: Policy::new(&config.clone().but(|c| c.memory.mapped = mapped)),
+            policy: Policy::new(&config.clone().changed(|c| c.memory.mapped = mapped)),
             object: None,
             objects: 0,
             hints: Vec::new(),
@@ -188,7 +188,7 @@ impl Exposures {
         match self.back_end {
             // It maps whatever there is.
             Ok(BackEnd::Xpmem) => Reach::Mapped,
-            Ok(BackEnd::Attach | BackEnd::Knem) => Reach::of(true, self.shares),
+            Ok(BackEnd::Attach | BackEnd::Knem) => Reach::of_process(true, self.shares),
             Err(_) => Reach::None,
         }
     }
@@ -257,7 +257,7 @@ impl Exposures {
             format!("{written_back} loans were written back to memory after far peers had read them"),
             format!("{conversions} buffers became shared, {} KiB; {lost} were lost", converted_bytes >> 10),
         ];
-        let reasons = Refusal::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
+        let reasons = PrivateReason::ALL.iter().filter(|&&reason| refused[reason as usize] > 0);
         lines.extend(reasons.map(|&reason| format!("{} not mapped: {reason}", refused[reason as usize])));
         lines
     }
@@ -498,7 +498,7 @@ impl Exposures {
         bytes: u64,
         access: Access,
         own: u64,
-    ) -> Option<(&'static Object, Place)> {
+    ) -> Option<(&'static Object, ObjectRange)> {
         if access == Access::Read {
             // SAFETY: the caller's promise, here and below.
             return unsafe { self.find_or_convert(start, bytes, access, own) };
@@ -521,7 +521,7 @@ impl Exposures {
         bytes: u64,
         access: Access,
         own: u64,
-    ) -> Option<(&'static Object, Place)> {
+    ) -> Option<(&'static Object, ObjectRange)> {
         let (hints, blocks) = (&self.hints, &self.blocks);
         let known =
             || blocks.holds(start) || hints.iter().any(|&(from, to)| from < start + bytes && start < to);
@@ -543,7 +543,7 @@ impl Exposures {
 
     /// Returns the object and the place of a mapped buffer, from memory or from the kernel.
     #[inline]
-    fn look(&mut self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, Place)> {
+    fn look(&mut self, start: u64, bytes: u64, access: Access) -> Option<(&'static Object, ObjectRange)> {
         let object = self.object.filter(|object| object.is_current())?;
         let known = if access == Access::Read { self.known.place(start, bytes) } else { None };
         let place = match known.or_else(|| self.blocks.find(object, start, bytes)) {
@@ -554,7 +554,7 @@ impl Exposures {
     }
 
     /// Asks the kernel for the place of a buffer and remembers it.
-    fn ask(&mut self, object: &Object, start: u64, bytes: u64, access: Access) -> Option<Place> {
+    fn ask(&mut self, object: &Object, start: u64, bytes: u64, access: Access) -> Option<ObjectRange> {
         self.statistics.asked += 1;
         let place =
             object.find(start, bytes, access != Access::Read).filter(|place| place.is_worth(bytes))?;
@@ -581,7 +581,7 @@ impl Exposures {
         bytes: u64,
         access: Access,
         own: u64,
-    ) -> Option<(&'static Object, Place)> {
+    ) -> Option<(&'static Object, ObjectRange)> {
         let bounds = Bounds {
             at_least: self.policy.at_least_bytes.max(PAGE_BYTES),
             limit: self.limit_bytes,
@@ -592,7 +592,7 @@ impl Exposures {
         let converted = self.object().and_then(|object| {
             match object.find(start, bytes, true) {
                 Some(place) if place.is_all(start, bytes) => Ok(0),
-                _ if own * 2 < bytes => Err(Refusal::Gaps),
+                _ if own * 2 < bytes => Err(PrivateReason::Gaps),
                 // SAFETY: the caller's promise.
                 _ => unsafe { convert::convert(object, start, bytes, bounds) },
             }
@@ -636,12 +636,12 @@ impl Exposures {
     }
 
     /// Returns the object of this process; a new one if a fork has retired it.
-    fn object(&mut self) -> Result<&'static Object, Refusal> {
+    fn object(&mut self) -> Result<&'static Object, PrivateReason> {
         if let Some(object) = self.object.filter(|object| object.is_current()) {
             return Ok(object);
         }
         if std::process::id().cast_signed() != kept::current(self.pid) {
-            return Err(Refusal::Forked);
+            return Err(PrivateReason::Forked);
         }
         let object = Object::of_process()?;
         self.object = Some(object);
@@ -696,7 +696,7 @@ fn register(by: BackEnd, record: &Record, access: Access) -> u64 {
     by.copier().lend(record.address, record.bytes, readable, writable).unwrap_or(u64::MAX)
 }
 
-impl Place {
+impl ObjectRange {
     /// Returns true if mapping helps a buffer of `bytes`.
     fn is_worth(&self, bytes: u64) -> bool {
         (self.end - self.start) * 2 >= bytes

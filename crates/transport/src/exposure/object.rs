@@ -33,7 +33,7 @@ use tutti_sys::{memory, remap, this_process, userfault};
 
 use super::fork;
 use super::record::PAGE_BYTES;
-use super::refusal::Refusal;
+use super::refusal::PrivateReason;
 
 /// Bytes of a slot: all that a process can address.
 const SLOT_SHIFT: u32 = 47;
@@ -100,7 +100,7 @@ struct Slot {
 
 /// Location of exposed memory in the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct ObjectRange {
     /// First address, and one past the last, that are mapped from the object without a break.
     pub(super) start: u64,
     pub(super) end: u64,
@@ -267,7 +267,7 @@ impl Object {
     ///
     /// # Errors
     /// The reason if there is none.
-    pub(super) fn of_process() -> Result<&'static Object, Refusal> {
+    pub(super) fn of_process() -> Result<&'static Object, PrivateReason> {
         if let Some(object) = existing() {
             return Ok(object);
         }
@@ -278,9 +278,9 @@ impl Object {
         if let Some(object) = existing() {
             return Ok(object);
         }
-        let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| Refusal::NoObject)?;
+        let fd = memory::create_object(c"tutti-mapped", OBJECT_BYTES).map_err(|_| PrivateReason::NoObject)?;
         let fd = this_process::out_of_the_way(fd);
-        let identity = remap::identity(fd.as_fd()).map_err(|_| Refusal::NoObject)?;
+        let identity = remap::identity(fd.as_fd()).map_err(|_| PrivateReason::NoObject)?;
         let (fd, pid) = (AtomicI32::new(fd.into_raw_fd()), std::process::id());
         let object = Object { fd, pid, identity, maps: maps(pid), plain_malloc };
         let object = Box::leak(Box::new(object));
@@ -336,7 +336,7 @@ impl Object {
     }
 
     /// Returns the first part of `address..address + bytes` that is mapped from this object now.
-    pub(super) fn find(&self, address: u64, bytes: u64, writing: bool) -> Option<Place> {
+    pub(super) fn find(&self, address: u64, bytes: u64, writing: bool) -> Option<ObjectRange> {
         let maps = self.maps?;
         let end = address + bytes;
         let usable = |area: &Area| {
@@ -360,7 +360,7 @@ impl Object {
             }
         }
         let map_bytes = last.end - first.start;
-        Some(Place { start, end: end.min(last.end), offset, map_offset, map_bytes })
+        Some(ObjectRange { start, end: end.min(last.end), offset, map_offset, map_bytes })
     }
 }
 
@@ -375,7 +375,7 @@ impl State {
     };
 
     /// Takes a free slot for `bytes` of memory at `address`; returns where in the object the memory goes.
-    pub(super) fn take_slot(&mut self, address: u64, bytes: u64) -> Result<u64, Refusal> {
+    pub(super) fn take_slot(&mut self, address: u64, bytes: u64) -> Result<u64, PrivateReason> {
         let lead = address % HUGE_BYTES;
         let slot = Slot { extent: lead + bytes, born: Instant::now() };
         let number = match self.slots.iter().position(|slot| slot.extent == 0) {
@@ -384,7 +384,7 @@ impl State {
                 self.slots.push(slot);
                 self.slots.len() - 1
             }
-            None => return Err(Refusal::Slots),
+            None => return Err(PrivateReason::Slots),
         };
         self.slots[number] = slot;
         self.live_bytes += bytes;

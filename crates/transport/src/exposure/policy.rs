@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn check(uses: &[(u64, u64)], expected: &[Advice]) {
-        let mut policy = Policy::new(&Config::default().but(|c| {
+        let mut policy = Policy::new(&Config::default().changed(|c| {
             c.memory.map_after = 3;
             c.memory.map_bytes = 100;
         }));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn what_has_grown_is_half_mapped_until_it_is_due() {
-        let mut policy = Policy::new(&Config::default().but(|c| {
+        let mut policy = Policy::new(&Config::default().changed(|c| {
             c.memory.map_after = 3;
             c.memory.map_bytes = 100;
         }));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_refusal_and_a_loss_make_it_wait_longer() {
-        let mut policy = Policy::new(&Config::default().but(|c| {
+        let mut policy = Policy::new(&Config::default().changed(|c| {
             c.memory.map_after = 2;
             c.memory.map_bytes = 1;
         }));
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn memory_that_is_always_fresh_is_converted_ever_more_seldom() {
-        let mut policy = Policy::new(&Config::default().but(|c| {
+        let mut policy = Policy::new(&Config::default().changed(|c| {
             c.memory.map_after = 4;
             c.memory.map_bytes = 1;
         }));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn never_means_never() {
-        let mut policy = Policy::new(&Config::default().but(|c| {
+        let mut policy = Policy::new(&Config::default().changed(|c| {
             c.memory.mapped = Mapped::Never;
             c.memory.map_bytes = 1;
         }));

@@ -6,7 +6,7 @@ use std::fmt;
 /// end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Refusal {
+pub enum PrivateReason {
     /// The setting TUTTI_MAPPED is `never`.
     Off,
     /// The system cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11).
@@ -57,80 +57,84 @@ pub enum Refusal {
     System,
 }
 
-impl Refusal {
+impl PrivateReason {
     /// Number of the reasons above.
-    pub const COUNT: usize = Refusal::System as usize + 1;
+    pub const COUNT: usize = PrivateReason::System as usize + 1;
 
     /// All reasons in the order of their numbers.
-    pub const ALL: [Refusal; Refusal::COUNT] = [
-        Refusal::Off,
-        Refusal::NoQuery,
-        Refusal::NoObject,
-        Refusal::TooSmall,
-        Refusal::Gaps,
-        Refusal::NotMapped,
-        Refusal::Stack,
-        Refusal::FileBacked,
-        Refusal::Shared,
-        Refusal::Protected,
-        Refusal::HugeTlb,
-        Refusal::Special,
-        Refusal::Fragmented,
-        Refusal::Pinned,
-        Refusal::Userfault,
-        Refusal::Spread,
-        Refusal::Unlockable,
-        Refusal::Busy,
-        Refusal::Limit,
-        Refusal::Slots,
-        Refusal::OwnCalls,
-        Refusal::Forked,
-        Refusal::System,
+    pub const ALL: [PrivateReason; PrivateReason::COUNT] = [
+        PrivateReason::Off,
+        PrivateReason::NoQuery,
+        PrivateReason::NoObject,
+        PrivateReason::TooSmall,
+        PrivateReason::Gaps,
+        PrivateReason::NotMapped,
+        PrivateReason::Stack,
+        PrivateReason::FileBacked,
+        PrivateReason::Shared,
+        PrivateReason::Protected,
+        PrivateReason::HugeTlb,
+        PrivateReason::Special,
+        PrivateReason::Fragmented,
+        PrivateReason::Pinned,
+        PrivateReason::Userfault,
+        PrivateReason::Spread,
+        PrivateReason::Unlockable,
+        PrivateReason::Busy,
+        PrivateReason::Limit,
+        PrivateReason::Slots,
+        PrivateReason::OwnCalls,
+        PrivateReason::Forked,
+        PrivateReason::System,
     ];
 
     /// Returns true if more uses of the same buffer cannot change it.
     pub(super) fn is_final(self) -> bool {
         matches!(
             self,
-            Refusal::Off | Refusal::NoQuery | Refusal::NoObject | Refusal::OwnCalls | Refusal::Forked
+            PrivateReason::Off
+                | PrivateReason::NoQuery
+                | PrivateReason::NoObject
+                | PrivateReason::OwnCalls
+                | PrivateReason::Forked
         )
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for PrivateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Refusal::Off => "TUTTI_MAPPED is never",
-            Refusal::NoQuery => {
+            PrivateReason::Off => "TUTTI_MAPPED is never",
+            PrivateReason::NoQuery => {
                 "the kernel cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11)"
             }
-            Refusal::NoObject => "no shared memory object could be made",
-            Refusal::TooSmall => "fewer bytes in whole pages than TUTTI_MAP_BYTES",
-            Refusal::Gaps => {
+            PrivateReason::NoObject => "no shared memory object could be made",
+            PrivateReason::TooSmall => "fewer bytes in whole pages than TUTTI_MAP_BYTES",
+            PrivateReason::Gaps => {
                 "gaps between the entries, which are not part of the operation and may be in use"
             }
-            Refusal::NotMapped => "not mapped",
-            Refusal::Stack => "on a stack",
-            Refusal::FileBacked => "mapped from a file or a device",
-            Refusal::Shared => "shared by the program already",
-            Refusal::Protected => "read-only, or executable",
-            Refusal::HugeTlb => "huge pages of hugetlbfs",
-            Refusal::Special => "special memory: of the kernel, or with an attribute that it would lose",
-            Refusal::Fragmented => "too many different mappings in one buffer",
-            Refusal::Pinned => "this process has memory registered with a device or an io_uring",
-            Refusal::Userfault => "this process uses a userfaultfd",
-            Refusal::Spread => "pages lie on other NUMA nodes",
-            Refusal::Unlockable => {
+            PrivateReason::NotMapped => "not mapped",
+            PrivateReason::Stack => "on a stack",
+            PrivateReason::FileBacked => "mapped from a file or a device",
+            PrivateReason::Shared => "shared by the program already",
+            PrivateReason::Protected => "read-only, or executable",
+            PrivateReason::HugeTlb => "huge pages of hugetlbfs",
+            PrivateReason::Special => "special memory: of the kernel, or with an attribute that it would lose",
+            PrivateReason::Fragmented => "too many different mappings in one buffer",
+            PrivateReason::Pinned => "this process has memory registered with a device or an io_uring",
+            PrivateReason::Userfault => "this process uses a userfaultfd",
+            PrivateReason::Spread => "pages lie on other NUMA nodes",
+            PrivateReason::Unlockable => {
                 "RLIMIT_MEMLOCK is too low, and the memory is not known to come from malloc"
             }
-            Refusal::Busy => "part of it is mapped already and in use",
-            Refusal::Limit => "TUTTI_MAPPED_LIMIT is reached",
-            Refusal::Slots => "too many regions",
-            Refusal::OwnCalls => {
+            PrivateReason::Busy => "part of it is mapped already and in use",
+            PrivateReason::Limit => "TUTTI_MAPPED_LIMIT is reached",
+            PrivateReason::Slots => "too many regions",
+            PrivateReason::OwnCalls => {
                 "code of the program, or of a library, makes children or changes memory by system calls of its own"
             }
-            Refusal::Forked => "this process is a child of fork",
-            Refusal::System => "the system reported an error",
+            PrivateReason::Forked => "this process is a child of fork",
+            PrivateReason::System => "the system reported an error",
         })
     }
 }

@@ -184,7 +184,7 @@ pub fn casting(config: &Config, identity: &Identity) -> Option<Box<Casting>> {
         Ok(IpAddr::V4(interface)) => interface,
         _ => return None,
     };
-    let settings = multicast::Terms {
+    let settings = multicast::MulticastSettings {
         job: job_number(identity),
         rank: identity.rank,
         ranks: identity.ranks,

@@ -93,7 +93,7 @@ pub(crate) fn until(links: &mut [FabricLink], mut done: impl FnMut(&mut [FabricL
 }
 
 fn with(connections: Connections) -> Config {
-    Config::default().but(|c| c.network.connections = connections)
+    Config::default().changed(|c| c.network.connections = connections)
 }
 
 fn established(link: &FabricLink) -> u64 {
@@ -211,7 +211,7 @@ fn a_sleeper_is_woken_by_what_arrives() {
 
 /// Reads of `bytes` in both directions at once, `reads` each, with records among them.
 fn check_reads(protection: Protection, bytes: usize, reads: usize, run: usize) {
-    let config = with(Connections::Static).but(|c| c.network.protection = protection);
+    let config = with(Connections::Static).changed(|c| c.network.protection = protection);
     let mut links = job(2, &config);
     until(&mut links, |links| established(&links[0]) == 1 && established(&links[1]) == 1);
     let lent = |who: usize, read: usize| -> Vec<u8> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tutti_sys::{event, kept, kept_socket, multicast};
 
 use super::packet::PACKET_BYTES;
-use super::{Batch, Multicast, MulticastCounters, Terms};
+use super::{Batch, Multicast, MulticastCounters, MulticastSettings};
 use crate::link::{Full, Header, Link, Peer, Sink};
 
 /// Highest number of bytes of one receive call: datagrams that the kernel has put together.
@@ -54,7 +54,7 @@ enum SocketState {
 impl Casting {
     /// Prepares multicast over the interface with this address. Nothing is opened before it is needed. If
     /// `is_kept`, a checkpoint of the job keeps its sockets.
-    pub fn new(settings: &Terms, interface: Ipv4Addr, is_kept: bool) -> Casting {
+    pub fn new(settings: &MulticastSettings, interface: Ipv4Addr, is_kept: bool) -> Casting {
         let (room, start) = (Box::default(), Instant::now());
         Casting {
             machine: Multicast::new(settings),

@@ -61,7 +61,7 @@ const MOST_PROBES: usize = 4096;
 
 /// Parameters of the multicast machines.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct MulticastSettings {
     /// Number of the job.
     pub job: u32,
     /// Rank of this process.
@@ -92,8 +92,8 @@ pub struct Multicast {
 
 impl Multicast {
     /// Creates the state of a process without streams.
-    pub fn new(settings: &Terms) -> Multicast {
-        let Terms { job, rank, ranks, secret, window } = settings;
+    pub fn new(settings: &MulticastSettings) -> Multicast {
+        let MulticastSettings { job, rank, ranks, secret, window } = settings;
         let seal = Seal::new(secret);
         let any = u128::from_le_bytes(seal.key().tag(&[b"group"]));
         // Addresses for use within an organisation (RFC 2365), and ports that no system gives away by itself.

@@ -132,7 +132,7 @@ struct FakeKnem(Mapping);
 impl FakeKnem {
     fn new() -> FakeKnem {
         let object = create_object(c"knem", 4096).unwrap();
-        FakeKnem(Mapping::of(object.as_fd()).unwrap())
+        FakeKnem(Mapping::of_object(object.as_fd()).unwrap())
     }
 
     fn region(&self) -> &[AtomicU64; 4] {

@@ -180,7 +180,7 @@ impl Limits {
     /// Computes the limits of a thread that sleeps whenever there is nothing to do.
     #[must_use]
     pub fn asleep(config: &Config) -> Limits {
-        Limits::new(&config.clone().but(|c| c.waiting.spin_us = 0), 1, 1, false)
+        Limits::new(&config.clone().changed(|c| c.waiting.spin_us = 0), 1, 1, false)
     }
 
     /// Returns the budget of a wait, for processors that others want (`is_shared`) or not.
@@ -225,7 +225,7 @@ mod tests {
     /// Looks at messages and flags, and microseconds awake, for `TUTTI_SPIN_US` and whether others want the
     /// processor.
     fn check(spin_us: i64, is_shared: bool, expected: (u32, u32, u64)) {
-        let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 4, 2, false);
+        let limits = Limits::new(&Config::default().changed(|c| c.waiting.spin_us = spin_us), 4, 2, false);
         let Budget { message_looks, flag_looks, awake_ns, .. } = *limits.budget(is_shared);
         assert_eq!((message_looks, flag_looks, awake_ns / 1000), expected, "{spin_us} {is_shared}");
     }

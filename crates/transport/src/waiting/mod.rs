@@ -33,7 +33,7 @@ pub use contention::Contention;
 pub use limits::Limits;
 pub use partnership::Partnership;
 pub use phases::{Phases, Spin, Step};
-pub use polling::{Polling, Turn};
+pub use polling::{PollStep, Polling};
 pub use waiter::{Paused, Waiter};
 
 /// Waiting policy of the threads of a process. Several methods take `is_crowded`: true if more threads want a

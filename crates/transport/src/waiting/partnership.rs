@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn who_is_not_to_spin_does_not_look_at_his_partner() {
-        let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = 0), 4, 2, false);
+        let limits = Limits::new(&Config::default().changed(|c| c.waiting.spin_us = 0), 4, 2, false);
         assert_eq!(Partnership::default().looks(&limits), 0);
     }
 }

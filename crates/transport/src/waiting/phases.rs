@@ -172,7 +172,7 @@ mod tests {
     /// Checks the steps of a wait without success, as runs of one kind. A look takes `look_ns` and a yield
     /// `yield_us`.
     fn check(spin_us: i64, is_shared: bool, look_ns: u64, yield_us: u64, expected: &[(&str, u32)]) {
-        let limits = Limits::new(&Config::default().but(|c| c.waiting.spin_us = spin_us), 2, 2, false);
+        let limits = Limits::new(&Config::default().changed(|c| c.waiting.spin_us = spin_us), 2, 2, false);
         let (contention, now) = (Contention::new(&limits), Cell::new(1_000_000_000));
         let (mut phases, mut seen): (_, Vec<(&str, u32)>) = (Phases::new(), Vec::new());
         let mut sleeps = 0;

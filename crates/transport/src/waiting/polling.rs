@@ -16,7 +16,7 @@ use super::limits::{BETWEEN_NS, NAP, NOBODY_A_LOOK, POLLS_BETWEEN, POLLS_FREE, P
 
 /// Action before the next look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum PollStep {
     /// Look again without a pause.
     Stay,
     /// Let others run, and call [`Polling::given`].
@@ -57,13 +57,18 @@ impl Polling {
     /// Returns the action after an unsuccessful look. `is_shared` is true if others want the processor.
     /// `now_ns` is called only if necessary.
     #[inline]
-    pub fn in_vain(&self, contention: &Contention, is_shared: bool, now_ns: impl FnOnce() -> u64) -> Turn {
+    pub fn in_vain(
+        &self,
+        contention: &Contention,
+        is_shared: bool,
+        now_ns: impl FnOnce() -> u64,
+    ) -> PollStep {
         let in_vain = self.in_vain.load(Relaxed).saturating_add(1);
         self.in_vain.store(in_vain, Relaxed);
         let most = if is_shared { POLLS_SHARED } else { POLLS_FREE };
         let between = if is_shared { self.looks_between() } else { 1 };
         if in_vain <= most || !in_vain.is_multiple_of(between) {
-            Turn::Stay
+            PollStep::Stay
         } else {
             let is_first = in_vain == most + 1;
             self.turn(contention, is_shared, is_first, (now_ns(), u64::from(between) * BETWEEN_NS))
@@ -90,22 +95,22 @@ impl Polling {
         is_shared: bool,
         is_first: bool,
         (now_ns, between_ns): (u64, u64),
-    ) -> Turn {
+    ) -> PollStep {
         let last_ns = self.last_ns.swap(now_ns, Relaxed);
         if !is_shared {
             // So many looks take some hundred times what it costs to find that nobody wants the processor.
             self.in_vain.store(0, Relaxed);
-            return Turn::Yield;
+            return PollStep::Yield;
         }
         let has_other_work = now_ns.saturating_sub(last_ns) > between_ns;
         if has_other_work || is_first {
             self.since_ns.store(now_ns, Relaxed);
         }
         if has_other_work && !is_first {
-            return Turn::Stay;
+            return PollStep::Stay;
         }
         let is_tired = now_ns.saturating_sub(self.since_ns.load(Relaxed)) >= TIRED_NS;
-        if is_tired && contention.is_held(|| now_ns) { Turn::Sleep(NAP) } else { Turn::Yield }
+        if is_tired && contention.is_held(|| now_ns) { PollStep::Sleep(NAP) } else { PollStep::Yield }
     }
 }
 
@@ -126,11 +131,11 @@ mod tests {
         expected: (u64, u64),
     ) {
         let start_ns = polling.last_ns.load(Relaxed).max(1_000_000_000);
-        let turns: Vec<Turn> = (1..=looks)
+        let turns: Vec<PollStep> = (1..=looks)
             .map(|look| polling.in_vain(contention, is_shared, || start_ns + look * apart_ns))
             .collect();
-        let count = |which: fn(&Turn) -> bool| turns.iter().filter(|turn| which(turn)).count() as u64;
-        let got = (count(|turn| *turn == Turn::Yield), count(|turn| matches!(turn, Turn::Sleep(_))));
+        let count = |which: fn(&PollStep) -> bool| turns.iter().filter(|turn| which(turn)).count() as u64;
+        let got = (count(|turn| *turn == PollStep::Yield), count(|turn| matches!(turn, PollStep::Sleep(_))));
         assert_eq!(got, expected, "{looks} looks, {apart_ns} ns apart");
     }
 
@@ -158,7 +163,7 @@ mod tests {
             let mut yields = 0;
             for _ in 0..looks {
                 now_ns += 100;
-                if polling.in_vain(&contention, true, || now_ns) == Turn::Yield {
+                if polling.in_vain(&contention, true, || now_ns) == PollStep::Yield {
                     polling.given(&contention, now_ns, now_ns + took_ns);
                     (now_ns, yields) = (now_ns + took_ns, yields + 1);
                 }

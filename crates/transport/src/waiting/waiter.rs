@@ -173,7 +173,7 @@ mod tests {
     fn a_wait_spins_then_yields_then_parks() {
         let job = job();
         let (sleeper, bell) = (job.sleeper(0, 0), &job.block(0).doorbell);
-        let config = Config::default().but(|c| c.waiting.spin_us = 50);
+        let config = Config::default().changed(|c| c.waiting.spin_us = 50);
         let waiting = Waiting::new(&config, 4, 2, false);
         let mut waiter = waiting.waiter(false);
         for _ in 0..2 {

@@ -295,7 +295,7 @@ fn heard(callback: &Function, param: &Param, tables: &Tables) -> Passed {
     }
     if param.base == "MPI_Status" {
         return Passed {
-            before: Some(format!("let mut own_{name} = MPI_Status::of(&*{name});")),
+            before: Some(format!("let mut own_{name} = MPI_Status::from_standard(&*{name});")),
             argument: format!("&raw mut own_{name}"),
             after: Some(format!("own_{name}.tell(&mut *{name});")),
         };

@@ -89,7 +89,7 @@ impl Folding {
             }
         };
         if count > 0 && self.have != Some(self.into) {
-            let first = Index::fixed(peers.at(0));
+            let first = Index::fixed(peers.in_iteration(0));
             wait(first, b);
             match self.have {
                 None => b.pull(first, from(first), self.into),

@@ -151,7 +151,7 @@ fn children(node: &TreeNode) -> Vec<u32> {
     let groups = node.by_size().into_iter();
     groups
         .flat_map(|group| (0..group.count).map(move |child| (group, child)))
-        .map(|(group, child)| node.heads(group).at(child) as u32)
+        .map(|(group, child)| node.heads(group).in_iteration(child) as u32)
         .collect()
 }
 

@@ -199,7 +199,7 @@ pub fn reduce_scatter(shape: &Shape, params: &Params, b: &mut Builder) {
             b.copy(mine, room, &[]);
             mine = room;
         }
-        let theirs = |peer: Index| stream.place(place_at(shape, peer.at(0) as u32));
+        let theirs = |peer: Index| stream.place(place_at(shape, peer.in_iteration(0) as u32));
         let mut folding = Folding::new(mine, result);
         for (peer, _) in around(shape) {
             b.wait(peer, READY, stream.number(1));

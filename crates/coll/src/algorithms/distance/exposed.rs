@@ -66,7 +66,7 @@ pub fn bcast(shape: &Shape, params: &Params, b: &mut Builder) {
     }
     for group in node.by_size() {
         if group.count == 1 {
-            b.wait(node.heads(group).at(0) as u32, HERE, Index::fixed(last));
+            b.wait(node.heads(group).in_iteration(0) as u32, HERE, Index::fixed(last));
             continue;
         }
         b.repeat(group.count, 1, |b| {

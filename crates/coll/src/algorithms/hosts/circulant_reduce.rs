@@ -258,7 +258,7 @@ impl Blocks {
                 body(span, b);
                 continue;
             }
-            let Range { start, length, .. } = span.at(0, &Tables::default());
+            let Range { start, length, .. } = span.in_iteration(0, &Tables::default());
             let whole = length / most;
             b.repeat(whole as u32, 1, |b| {
                 let start = Start::Affine { offset: start, stride: most, index: Index::linear(0, 1) };

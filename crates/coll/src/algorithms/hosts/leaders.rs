@@ -138,8 +138,8 @@ impl Team<'_> {
         let form = Form::Kary(self.params.downwards().radix.min(MOST_FAR));
         let node = TreeNode::new(form, self.place.hosts, self.root_host, true, self.place.host);
         let groups = node.left.iter().chain(&node.right);
-        let children =
-            groups.flat_map(|group| (0..group.count).map(|child| node.heads(*group).at(child) as u32));
+        let children = groups
+            .flat_map(|group| (0..group.count).map(|child| node.heads(*group).in_iteration(child) as u32));
         let near: Vec<u32> = self.place.others().filter(|_| whole).map(|(_, member)| member).collect();
         Edges {
             me: self.shape.rank,

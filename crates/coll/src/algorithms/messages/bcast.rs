@@ -84,7 +84,7 @@ fn pipeline(
         let arrived = arrived.or(ready);
         for group in node.by_size() {
             for child in 0..group.count {
-                let child = node.heads(group).at(child) as u32;
+                let child = node.heads(group).in_iteration(child) as u32;
                 b.send(child, 0, segment, arrived.as_slice());
             }
         }

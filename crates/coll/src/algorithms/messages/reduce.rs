@@ -135,7 +135,7 @@ fn whole(shape: &Shape, node: &TreeNode, window: u32, result: BufferId, b: &mut 
         let mut peers = node.heads_backwards(group);
         let mut count = group.count;
         if !filled {
-            b.recv(peers.at(0) as u32, 0, accumulator, &[]);
+            b.recv(peers.in_iteration(0) as u32, 0, accumulator, &[]);
             b.join();
             (filled, count) = (true, count - 1);
             peers.base += peers.step;
@@ -194,7 +194,7 @@ fn pipeline(
                 continue;
             };
             for child in 0..group.count {
-                let peer = node.heads_backwards(group).at(child) as u32;
+                let peer = node.heads_backwards(group).in_iteration(child) as u32;
                 if !memory.begun && last.is_none() {
                     last = Some(b.recv(peer, 0, accumulator, &[]).done());
                     continue;

@@ -49,7 +49,7 @@ impl Machine<'_> {
             }
             ref kind @ (Kind::Send { .. } | Kind::Multicast { .. }) => own(self.leave(rank, kind, instance)),
             Kind::Recv { peer, lane, .. } => {
-                let peer = peer.at(iteration) as u32;
+                let peer = peer.in_iteration(iteration) as u32;
                 let waiting = &mut self.ranks[rank as usize].messages;
                 match take(waiting, peer, lane, |side| matches!(side, Side::Arrived(_))) {
                     Some(Side::Arrived(message)) => self.received(message, instance),
@@ -64,12 +64,15 @@ impl Machine<'_> {
                 own(if into.buffer == BufferId::BANK { Work::Store(bytes) } else { Work::Copy(bytes) })
             }
             Kind::Reduce { ref left, .. } => own(Work::Reduce(self.bytes(left, instance))),
-            Kind::Post { flag, value } => own(Work::Post(flag, self.word(rank, value.at(iteration)))),
+            Kind::Post { flag, value } => {
+                own(Work::Post(flag, self.word(rank, value.in_iteration(iteration))))
+            }
             Kind::Await { .. } if self.is_free(rank, instance) => return true,
             // Every flag is 0 from the beginning.
-            Kind::Await { value, .. } if value.at(iteration) == 0 => return true,
+            Kind::Await { value, .. } if value.in_iteration(iteration) == 0 => return true,
             Kind::Await { peer, flag, value } => {
-                let (peer, value) = (peer.at(iteration) as u32, self.word(rank, value.at(iteration)));
+                let (peer, value) =
+                    (peer.in_iteration(iteration) as u32, self.word(rank, value.in_iteration(iteration)));
                 match self.waits(rank, instance, peer, flag, value) {
                     Some(work) => own(work),
                     None => return self.sees(rank, peer, flag, value),
@@ -99,7 +102,7 @@ impl Machine<'_> {
     fn leave(&self, rank: u32, kind: &Kind, instance: Instance) -> Work {
         match *kind {
             Kind::Send { peer, lane, ref from } => {
-                let (to, bytes) = (peer.at(instance.iteration) as u32, self.bytes(from, instance));
+                let (to, bytes) = (peer.in_iteration(instance.iteration) as u32, self.bytes(from, instance));
                 let message = Message { from: rank, to, lane, bytes, cast: false, sent: instance };
                 if self.is_eager(&message) { Work::Eager(message) } else { Work::Request(message) }
             }
@@ -112,7 +115,7 @@ impl Machine<'_> {
 
     /// Returns the work of a step that accesses the memory of a peer.
     fn reach(&self, kind: &Kind, instance: Instance) -> Work {
-        let peer = |peer: &Index| peer.at(instance.iteration) as u32;
+        let peer = |peer: &Index| peer.in_iteration(instance.iteration) as u32;
         match kind {
             Kind::Pull { peer: owner, from, into } => {
                 self.access(peer(owner), from.buffer, into, instance, false)
@@ -141,7 +144,7 @@ impl Machine<'_> {
     }
 
     pub(super) fn bytes(&self, span: &Span, instance: Instance) -> u64 {
-        span.at(instance.iteration, &self.tables).length * self.unit_bytes
+        span.in_iteration(instance.iteration, &self.tables).length * self.unit_bytes
     }
 
     /// Returns the work of writing or reading a frame.
@@ -156,7 +159,7 @@ impl Machine<'_> {
         let bytes = Kind::FRAME_HEADER + held;
         match kind {
             Kind::Unpack { peer, .. } => {
-                let peer = peer.at(instance.iteration) as u32;
+                let peer = peer.in_iteration(instance.iteration) as u32;
                 Work::Access { peer, bytes, way: Way::Bank, combine: false, into_bank: false }
             }
             _ => Work::Store(bytes),

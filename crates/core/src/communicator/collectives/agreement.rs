@@ -6,14 +6,14 @@
 //! - Banks carry no lengths, so the flags of an operation carry a hash of its signature
 //!   ([`tutti_transport::banks::turns`]). No member uses data of a different operation.
 //! - A member that waits for long compares the signatures that the members have noted
-//!   ([`tutti_transport::banks::Said`]). The others may have taken another slot, or sent messages.
+//!   ([`tutti_transport::banks::CallSignature`]). The others may have taken another slot, or sent messages.
 //!
 //! After a mismatch of kinds the communicator cannot be used: its members have *lost step*, since their
 //! slots no longer match. If only lengths or roots differ, the members stay in step.
 
 use tutti_base::{Error, ErrorClass};
 use tutti_coll::{Collective, Shape};
-use tutti_transport::banks::{Banks, Said};
+use tutti_transport::banks::{Banks, CallSignature};
 
 use super::turn::BankTurn;
 
@@ -41,7 +41,7 @@ const LONG: u8 = 5;
 
 /// Returns the signature that must be equal at all members. Lengths are included only where they are equal
 /// everywhere.
-pub fn said(shape: &Shape) -> Said {
+pub fn said(shape: &Shape) -> CallSignature {
     use Collective as C;
     let bytes = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
@@ -54,14 +54,14 @@ pub fn said(shape: &Shape) -> Said {
     // bits depend on all others.
     let mixed = (u64::from(kind) << 32 | u64::from(shape.root)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 29 ^ bytes).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    Said { agreed: (mixed >> 49) as u16, kind, bytes, turn: 0 }
+    CallSignature { agreed: (mixed >> 49) as u16, kind, bytes, turn: 0 }
 }
 
 /// Returns the signature of an operation whose algorithm was tried or learned; `algorithm` is a hash of it.
-pub fn said_by(shape: &Shape, algorithm: u64) -> Said {
-    let Said { agreed, kind, bytes, turn } = said(shape);
+pub fn said_by(shape: &Shape, algorithm: u64) -> CallSignature {
+    let CallSignature { agreed, kind, bytes, turn } = said(shape);
     let mixed = algorithm.wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    Said { agreed: agreed ^ (mixed >> 49) as u16, kind, bytes, turn }
+    CallSignature { agreed: agreed ^ (mixed >> 49) as u16, kind, bytes, turn }
 }
 
 /// Returns the number of a collective, never 0.
@@ -88,9 +88,14 @@ impl OperationAgreement {
 
     /// Notes the signature of an operation that begins, and returns its state.
     #[inline]
-    pub fn begin(banks: &Banks, number: u32, said: &Said, turn: Option<&BankTurn>) -> OperationAgreement {
+    pub fn begin(
+        banks: &Banks,
+        number: u32,
+        said: &CallSignature,
+        turn: Option<&BankTurn>,
+    ) -> OperationAgreement {
         let turn = turn.map_or(0, |turn| (turn.class() as u8 + 1) << 6 | (turn.number() & 0x3f) as u8);
-        banks.say(number, &Said { turn, ..*said });
+        banks.say(number, &CallSignature { turn, ..*said });
         let lost = banks.given_up(banks.me()).is_some();
         OperationAgreement { number, noted: true, lost, ..OperationAgreement::UNKNOWN }
     }
@@ -164,8 +169,8 @@ impl OperationAgreement {
 }
 
 /// Notes that the operation `number` makes a persistent one, and is not an ordinary operation of that kind.
-pub fn note_making(banks: &Banks, number: u32, said: &Said) {
-    banks.say(number, &Said { agreed: !said.agreed, turn: 0, ..*said });
+pub fn note_making(banks: &Banks, number: u32, said: &CallSignature) {
+    banks.say(number, &CallSignature { agreed: !said.agreed, turn: 0, ..*said });
 }
 
 /// Returns an error if members have disagreed about operation `number` and none has reported it. The
@@ -185,7 +190,12 @@ pub fn untold(
 }
 
 /// Makes the error from the first difference between the signatures of two members.
-fn disagreement(mine: Option<Said>, theirs: Option<Said>, member: u32, place: &str) -> Error {
+fn disagreement(
+    mine: Option<CallSignature>,
+    theirs: Option<CallSignature>,
+    member: u32,
+    place: &str,
+) -> Error {
     let (Some(mine), Some(theirs)) = (mine, theirs) else {
         let reason = format!("rank {member} of {place} does not call this operation with equal arguments");
         return Error::new(ErrorClass::Other, reason);

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use tutti_coll::tune::UnitKey;
-use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::cycle::CyclePlace;
 
 use super::collected::{Maxima, Maximum};
 use super::operation::Owned;
@@ -23,7 +23,7 @@ pub(crate) struct Deferred {
     /// Tuning of the communicator's operations.
     pub(crate) tuning: Tuning,
     /// Contributions of units whose maxima have not arrived yet.
-    pub(crate) words: HashMap<Place, Maxima>,
+    pub(crate) words: HashMap<CyclePlace, Maxima>,
     /// Number of tuned persistent operations that were made, by key.
     pub(crate) made: HashMap<UnitKey, u32>,
 }

@@ -94,7 +94,7 @@ fn layout<'a>(machine: impl FnOnce() -> &'a Machine, places: Vec<Places>) -> Opt
     }
     let machine = machine();
     let sets: Vec<ProcessorSet> = places.iter().map(|places| processors(machine, places)).collect();
-    Some(Arc::new(Layout::on(machine, &sets, 1)))
+    Some(Arc::new(Layout::from_sets(machine, &sets, 1)))
 }
 
 /// Returns the processors of the smallest part of the machine to which a rank is bound.

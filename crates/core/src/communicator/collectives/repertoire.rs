@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tutti_coll::Environment;
 use tutti_coll::generator::Node;
 use tutti_coll::simulate::{Layout, Reach};
-use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::cycle::CyclePlace;
 use tutti_coll::tune::{Proposal, UnitKey};
 
 use super::choices::Whose;
@@ -60,7 +60,7 @@ impl KindOfCall {
 }
 
 /// Key of a unit in all communicators of one size and layout: place, ranks, address of the layout.
-type Everywhere = (Place, u32, usize);
+type Everywhere = (CyclePlace, u32, usize);
 
 /// Alternatives and results of earlier runs, by operation.
 #[derive(Debug, Default)]

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 
 use tutti_base::config::Tune;
 use tutti_coll::Shape;
-use tutti_coll::tune::cycle::{Cycle, Place, Watch};
+use tutti_coll::tune::cycle::{Cycle, CyclePlace, Watch};
 use tutti_coll::tune::{CallForm, Proposal, UnitKey};
 
 use super::learnings::Learnings;
@@ -57,7 +57,7 @@ pub(crate) enum CallSpot {
     /// Outside of any loop.
     Loose(UnitKey),
     /// Place in a loop, and the number of that loop on the communicator, from 1.
-    Placed(Place, u32),
+    Placed(CyclePlace, u32),
 }
 
 /// Tuning state of one communicator.
@@ -81,9 +81,9 @@ pub(crate) struct Tuning {
     has_known: bool,
     /// True if results were known when the mode was set.
     had_known: bool,
-    units: HashMap<Place, Unit>,
+    units: HashMap<CyclePlace, Unit>,
     /// Unit that explores.
-    active: Option<Place>,
+    active: Option<CyclePlace>,
     /// Number of the loop of the latest operation that has begun.
     lap: u32,
     /// Best algorithms of operations outside of loops. `None` means that nothing is known: the default. All
@@ -141,9 +141,9 @@ impl Way<'_> {
         let is_right = |proposal: Option<&Proposal>| proposal.map_or(!tuned, |one| tuned && is_of(one));
         match self {
             Way::Exempt => !tuned,
-            Way::Placed(key, proposal) => UnitKey::of(shape, key.form) == *key && is_right(*proposal),
+            Way::Placed(key, proposal) => UnitKey::new(shape, key.form) == *key && is_right(*proposal),
             Way::Loose(tuning, _) if !tuning.has_known => !tuned,
-            Way::Loose(tuning, form) => match tuning.known_of(&UnitKey::of(shape, *form)) {
+            Way::Loose(tuning, form) => match tuning.known_of(&UnitKey::new(shape, *form)) {
                 None => false,
                 Some(best) => is_right(best.as_ref().and_then(Best::proposal)),
             },
@@ -187,7 +187,7 @@ impl Tuning {
     /// Records a call that does not take the short way, and returns its position.
     pub fn meet(&mut self, shape: &Shape, form: CallForm) -> CallSpot {
         self.catch_up();
-        self.note(UnitKey::of(shape, form))
+        self.note(UnitKey::new(shape, form))
     }
 
     /// Returns the short way of a call, or `None` if the call needs a turn of its unit. `generation` is
@@ -214,7 +214,7 @@ impl Tuning {
             Stage::Off => {}
             Stage::Asleep(left) if *left > 1 => *left -= 1,
             Stage::Asleep(_) | Stage::Watching(_) => {
-                self.note(UnitKey::of(shape, form));
+                self.note(UnitKey::new(shape, form));
             }
             Stage::Following(cycle) => {
                 let steady = self.steady[cycle.position()].as_mut().expect("its way was known");
@@ -311,17 +311,17 @@ impl Tuning {
     }
 
     /// Returns true if the place has a unit, or will never have one because of the limit.
-    pub fn has_unit(&self, place: Place) -> bool {
+    pub fn has_unit(&self, place: CyclePlace) -> bool {
         self.units.contains_key(&place) || self.units.len() >= MOST_UNITS
     }
 
     /// Creates the unit at a place.
-    pub fn add(&mut self, place: Place, news: News) {
+    pub fn add(&mut self, place: CyclePlace, news: News) {
         self.units.insert(place, Unit::new(place, news));
     }
 
     /// Returns the unit at a place.
-    pub fn unit(&mut self, place: Place) -> Option<&mut Unit> {
+    pub fn unit(&mut self, place: CyclePlace) -> Option<&mut Unit> {
         self.units.get_mut(&place)
     }
 
@@ -329,7 +329,7 @@ impl Tuning {
     /// the call.
     pub fn turn(
         &mut self,
-        (place, lap): (Place, u32),
+        (place, lap): (CyclePlace, u32),
         reading: Reading,
         learnings: &Learnings,
         ledger: &mut Ledger,
@@ -367,8 +367,8 @@ impl Tuning {
 
     /// Applies the decision of a unit to operations with its key outside of loops, unless another place has
     /// decided otherwise.
-    fn know(&mut self, place: Place) {
-        let of_key = |(other, unit): (&Place, &Unit)| {
+    fn know(&mut self, place: CyclePlace) {
+        let of_key = |(other, unit): (&CyclePlace, &Unit)| {
             (other.key == place.key && unit.decision().is_some()).then(|| unit.learned())
         };
         let number = |best: &Option<Best>| best.as_ref().map_or(0, |best| best.number);
@@ -385,7 +385,7 @@ impl Tuning {
 
     /// Prepares the short way of the latest call. Called when the operation is over, or has begun if it is
     /// non-blocking. `words` identify the call; `None`: it cannot be repeated by them.
-    pub fn settle(&mut self, place: Place, words: Option<Words>) {
+    pub fn settle(&mut self, place: CyclePlace, words: Option<Words>) {
         let (Some(words), Stage::Following(cycle)) = (words, &self.stage) else { return };
         let position = cycle.last_position();
         if cycle.place(position) != place {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tutti_base::config::TuneSearch;
-use tutti_coll::tune::cycle::Place;
+use tutti_coll::tune::cycle::CyclePlace;
 use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, search};
 use tutti_sys::floating_point::isolated;
 
@@ -96,7 +96,7 @@ impl Says {
 
 impl Unit {
     /// Creates the unit before its first turn.
-    pub fn new(place: Place, news: News) -> Unit {
+    pub fn new(place: CyclePlace, news: News) -> Unit {
         let News { key, known, tries, search, rules } = news;
         let seed = place.key.bytes ^ u64::from(place.occurrence) << 48 ^ (place.key.collective as u64) << 56;
         let strategy = search::strategy(search.name(), seed).expect("every setting names a strategy");
@@ -124,7 +124,7 @@ impl Unit {
     /// Takes the turn of the next operation. `reading` is the time of its call.
     pub fn turn(
         &mut self,
-        place: Place,
+        place: CyclePlace,
         reading: Reading,
         learnings: &Learnings,
         ledger: &mut Ledger,
@@ -223,7 +223,7 @@ impl Unit {
     }
 
     /// Returns the decision if it is new since the previous call.
-    fn newly_decided(&mut self, place: Place) -> Option<Decided> {
+    fn newly_decided(&mut self, place: CyclePlace) -> Option<Decided> {
         let decision = self.tuner.decision()?;
         let was = self.told.replace(decision);
         if was.is_some_and(|was| was.alternative() == decision.alternative()) {
@@ -239,7 +239,7 @@ impl Unit {
     }
 
     /// Returns a sentence on a decision and its reason.
-    fn explain(&self, place: Place, decision: Decision) -> String {
+    fn explain(&self, place: CyclePlace, decision: Decision) -> String {
         let why = match decision {
             Decision::Learned(_) => "was learned",
             Decision::LeftAlone => "stays, as there is little to gain",
@@ -251,13 +251,13 @@ impl Unit {
     }
 
     /// Returns a sentence on the decision, with the cost of an operation for each alternative tried.
-    pub fn describe(&self, place: Place, number: usize, why: &str) -> String {
+    pub fn describe(&self, place: CyclePlace, number: usize, why: &str) -> String {
         isolated(|| self.sentence(place, number, why))
     }
 
     /// Formats the sentence, with floating-point numbers.
-    fn sentence(&self, place: Place, number: usize, why: &str) -> String {
-        let Place { key, occurrence } = place;
+    fn sentence(&self, place: CyclePlace, number: usize, why: &str) -> String {
+        let CyclePlace { key, occurrence } = place;
         let name = |number: usize| match self.proposals.get(number) {
             Some(Proposal { choice, manner, .. }) => {
                 format!("{} ({}, {manner})", choice.generator.name, choice.params)

@@ -52,7 +52,7 @@ fn tiles(piece: i64, gap: i64, displacement: i64) -> Tiles {
     let block = Datatype::create_contiguous(piece, byte, Form::Int).unwrap();
     let tile = Datatype::create_resized(0, piece + gap, &block, Form::Int).unwrap();
     tile.commit();
-    Tiles::new(displacement, Tiling::of(&tile))
+    Tiles::new(displacement, Tiling::from_datatype(&tile))
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_greeting_fits_before_the_proof() {
 fn a_write_to_what_is_not_open_is_told_after_its_payload() {
     let mut store = Memory::default();
     let mut session = proved(&mut store, 1000, (10, 1, 0));
-    let place = Place::Run { offset: 0, bytes: 5 };
+    let place = Selection::Run { offset: 0, bytes: 5 };
     let (_, reply) = ask(&mut session, &mut store, &Request::Write(99, place), b"hello", 3);
     assert!(matches!(reply, Reply::Failed { class, .. } if class == ErrorClass::File as i32));
     let (_, reply) = ask(&mut session, &mut store, &Request::Bytes(FILE), &[], 100);
@@ -114,7 +114,7 @@ fn a_write_to_what_is_not_open_is_told_after_its_payload() {
 fn a_full_device_is_told_with_what_was_written() {
     let mut store = Memory::default();
     let mut session = proved(&mut store, 100, (1000, 1, 0));
-    let place = Place::Run { offset: 0, bytes: 500 };
+    let place = Selection::Run { offset: 0, bytes: 500 };
     let (_, reply) = ask(&mut session, &mut store, &Request::Write(FILE, place), &[1; 500], 70);
     assert!(
         matches!(reply, Reply::Failed { class, value: 100, .. } if class == ErrorClass::NoSpace as i32),
@@ -143,18 +143,18 @@ proptest! {
             let own = parts.iter().flat_map(|part| &data[(part.start - stream) as usize..(part.end - stream) as usize]);
             let own: Vec<u8> = own.copied().collect();
             let place = match way {
-                0 => Place::Run { offset: stream, bytes },
+                0 => Selection::Run { offset: stream, bytes },
                 1 => {
                     let tell = Request::View { file: FILE, number: 3, shape: view.encode() };
                     let (mut told, mut out) = (Vec::new(), Vec::new());
                     wire::put(&mut told, &tell, 0);
                     session.feed(&mut store, &told, &mut out).unwrap();
-                    Place::View { number: 3, stream, bytes }
+                    Selection::View { number: 3, stream, bytes }
                 }
                 _ => {
                     let mut pieces = Vec::new();
                     stripes.cut(&all, |owner, piece, _| if owner == server { pieces.push(piece) });
-                    Place::List(wire::list(&pieces))
+                    Selection::List(wire::list(&pieces))
                 }
             };
             let (_, reply) = ask(&mut session, &mut store, &Request::Write(FILE, place.clone()), &own, cut);
@@ -190,13 +190,13 @@ proptest! {
         let mut input = Vec::new();
         let write = |place| Request::Write(FILE, place);
         let request = match way {
-            0 => Request::Read(FILE, Place::Run { offset, bytes }),
-            1 => write(Place::Run { offset, bytes }),
-            2 => Request::Read(FILE, Place::List(list)),
-            3 => write(Place::List(list)),
+            0 => Request::Read(FILE, Selection::Run { offset, bytes }),
+            1 => write(Selection::Run { offset, bytes }),
+            2 => Request::Read(FILE, Selection::List(list)),
+            3 => write(Selection::List(list)),
             _ => {
                 wire::put(&mut input, &Request::View { file: FILE, number: 0, shape }, 0);
-                write(Place::View { number: 0, stream: offset, bytes })
+                write(Selection::View { number: 0, stream: offset, bytes })
             }
         };
         let payload = if matches!(request, Request::Write(..)) { payload } else { 0 };

@@ -14,13 +14,13 @@ use clap::Args;
 
 use crate::commands::hosts::Raised;
 use crate::measure::job_end::last;
-use crate::measure::library::{Library, Place, home};
+use crate::measure::library::{HostSet, Library, home};
 use crate::measure::machine;
 use crate::measure::network;
 use crate::measure::programs::Programs;
 use crate::measure::results::median;
 use crate::measure::run::{self, End};
-use crate::simulate::spread::Near;
+use crate::simulate::spread::NeighbourOrder;
 
 /// Options of `tutti asp`.
 #[derive(Args, Clone, Debug)]
@@ -33,7 +33,7 @@ pub struct Options {
     ranks_per_host: u32,
     /// Whether neighbours are side by side (core), or dealt out like cards, on different hosts (node).
     #[arg(long, value_delimiter = ',', default_value = "core,node")]
-    map_by: Vec<Near>,
+    map_by: Vec<NeighbourOrder>,
     /// Rate of the links, as tc takes it (1gbit); unlimited if empty.
     #[arg(long, default_value = "1gbit")]
     rate: String,
@@ -95,8 +95,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     libraries.splice(1..1, flat);
     let mut out = machine::processor_line();
     for &near in &options.map_by {
-        let by_node = near == Near::Node;
-        let place = Place { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
+        let by_node = near == NeighbourOrder::Node;
+        let place = HostSet { by_node, ..testbed.place(options.hosts, options.ranks_per_host) };
         out += &placement(options, &libraries, &place, &programs, &graph)?;
     }
     crate::output::show(&out);
@@ -108,7 +108,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 fn placement(
     options: &Options,
     libraries: &[Library],
-    place: &Place,
+    place: &HostSet,
     programs: &Programs,
     graph: &Path,
 ) -> Result<String, String> {

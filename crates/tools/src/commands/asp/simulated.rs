@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use clap::Args;
 use tutti_base::config::algorithms;
 use tutti_coll::select::Choice;
-use tutti_coll::simulate::{Load, Series, Turn, follow};
+use tutti_coll::simulate::{Load, OperationTimes, Series, follow};
 use tutti_coll::{Collective, Environment, Schedule, Shape, select};
 
 use super::{FLAT, Sample, flat, table};
 use crate::measure::options::positive;
 use crate::simulate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
 use crate::simulate::machines;
-use crate::simulate::spread::Near;
+use crate::simulate::spread::NeighbourOrder;
 
 /// Options of `tutti sim asp`.
 #[derive(Args, Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Options {
     ranks_per_host: u32,
     /// Whether neighbours are side by side (core), or dealt out like cards, on different hosts (node).
     #[arg(long, value_delimiter = ',', default_value = "core,node")]
-    map_by: Vec<Near>,
+    map_by: Vec<NeighbourOrder>,
     /// Cities: that many broadcasts of four bytes for each of them.
     #[arg(long, default_value_t = 16384, value_parser = clap::value_parser!(u32).range(3..))]
     cities: u32,
@@ -100,7 +100,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             let cluster = Cluster {
                 hosts: options.hosts,
                 ranks_per_host: options.ranks_per_host,
-                by_node: *near == Near::Node,
+                by_node: *near == NeighbourOrder::Node,
                 ..known.expect("the option takes these names")
             };
             crate::output::show(&(placement(options, &cluster)? + "\n"));
@@ -194,7 +194,7 @@ fn simulated(way: &Way, shape: &Shape, environment: &Environment, update_seconds
 }
 
 /// Extrapolates from the rows after the first `skipped` to all rows.
-fn scaled(turns: &[Turn], skipped: usize, cities: u32) -> Sample {
+fn scaled(turns: &[OperationTimes], skipped: usize, cities: u32) -> Sample {
     let shown = &turns[skipped..];
     let times = f64::from(cities) / shown.len() as f64;
     let all = turns[turns.len() - 1].end_seconds - turns[skipped - 1].end_seconds;
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn some_rows_stand_for_all() {
-        let turn = |begin_seconds, end_seconds| Turn { begin_seconds, end_seconds };
+        let turn = |begin_seconds, end_seconds| OperationTimes { begin_seconds, end_seconds };
         let turns = [turn(0.0, 5.0), turn(6.0, 8.0), turn(9.0, 10.0)];
         assert_eq!(scaled(&turns, 1, 20), Sample { seconds: 50.0, in_broadcasts: 30.0 });
         assert_eq!([0, 1, 2].map(|rank| rows_of(8, 3, rank)), [2, 3, 3]);

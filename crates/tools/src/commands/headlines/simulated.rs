@@ -72,7 +72,8 @@ impl Scene {
             // Algorithms for one host do not apply to several.
             let multicast = matches!(way.algorithms, Algorithms::Named(_));
             let hosts = Some((Node::Exposed, 2));
-            let situation = Situation { hosts, multicast: Some(multicast), ..Situation::of(&self.shape) };
+            let situation =
+                Situation { hosts, multicast: Some(multicast), ..Situation::of_shape(&self.shape) };
             let meets = !several || generator.meets(&situation).is_ok();
             meets && holds(way.algorithms, generator, &self.shape)
         });

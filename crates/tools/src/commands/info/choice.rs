@@ -121,7 +121,7 @@ pub fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulate::spread::Near;
+    use crate::simulate::spread::NeighbourOrder;
     use tutti_coll::Collective;
 
     fn check(algorithm: &str, hosts: u32, part: &str) {
@@ -132,8 +132,8 @@ mod tests {
             ordered: true,
             model: None,
         };
-        let config = Config::default().but(|c| c.collectives.algorithm = algorithm.to_string());
-        let spread = Spread { hosts, hosts_share: hosts > 2, map_by: Near::Core, multicast: false };
+        let config = Config::default().changed(|c| c.collectives.algorithm = algorithm.to_string());
+        let spread = Spread { hosts, hosts_share: hosts > 2, map_by: NeighbourOrder::Core, multicast: false };
         let text = explain(&operation, &spread, None, &config).unwrap();
         assert!(text.contains(part), "{text}");
     }

@@ -71,7 +71,7 @@ fn of_system(path: &Path) -> Result<(String, bool), String> {
     let opened = opened.map_err(failed)?;
     let bytes = opened.metadata().map_err(failed)?;
     let bytes = bytes.is_file().then_some(bytes.len());
-    let system = FileSystem::of(opened.as_fd()).map_err(failed)?;
+    let system = FileSystem::of_file(opened.as_fd()).map_err(failed)?;
     Ok((system_text(bytes, system), !matches!(system, FileSystem::Local(_))))
 }
 
@@ -137,7 +137,7 @@ fn together(hints: &Hints, is_remote: bool, ranks: Option<u32>) -> String {
         ("reads", "romio_cb_read", hints.exchange_reads, false),
         ("writes", "romio_cb_write", hints.exchange_writes, true),
     ] {
-        let how = match Wish::of(choice, write, is_remote) {
+        let how = match Wish::from_hint(choice, write, is_remote) {
             Wish::Never => "each rank by itself".to_string(),
             Wish::Always => "ranks exchange data first, always".to_string(),
             Wish::Below(bytes) => {

@@ -66,7 +66,7 @@ pub fn show(machines: &Machines) -> String {
 pub fn read(line: &str, hosts: usize) -> Option<Machines> {
     let (of_host, processors) = line.strip_prefix("machines of hosts: ")?.split_once("; processors: ")?;
     let of_host = of_host.split(',').map(|machine| machine.parse().ok()).collect::<Option<Vec<u32>>>()?;
-    Machines::said(of_host, processors.trim().parse().ok()?, hosts)
+    Machines::from_message(of_host, processors.trim().parse().ok()?, hosts)
 }
 
 #[cfg(test)]

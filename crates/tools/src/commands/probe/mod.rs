@@ -14,7 +14,7 @@ use tutti_base::config::Config;
 use tutti_coll::Model;
 
 use crate::kept::{default_path, keep, measured};
-use crate::measure::library::{Library, Place, home};
+use crate::measure::library::{HostSet, Library, home};
 use crate::measure::network;
 use crate::measure::programs::Programs;
 
@@ -73,7 +73,7 @@ fn across(options: &Options, model: &mut Model) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;
-    let place = Place {
+    let place = HostSet {
         enter: Vec::new(),
         agent: options.agent.clone(),
         hosts: options.hosts.clone(),

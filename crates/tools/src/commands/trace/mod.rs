@@ -81,7 +81,7 @@ fn simulated(setup: &Setup) -> Result<(Trace, String), String> {
     let (prediction, mut events) = simulate::observe(&schedules, &load, &question.environment.stage());
     events.sort_by_key(|event| (event.start_ns, event.rank));
     let hosts: Vec<u32> = (0..shape.ranks).map(|rank| layout.place(rank).host).collect();
-    let moved = traffic::of(&schedules, &load, layout);
+    let moved = traffic::count_bytes(&schedules, &load, layout);
     let least = traffic::least_link_bytes(shape, |rank| hosts[rank as usize]);
     let mut title = format!(
         "{} of {} bytes, {} ranks on {} hosts, by {} {}: {:.1} us",

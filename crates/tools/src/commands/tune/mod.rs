@@ -31,7 +31,7 @@ use tutti_sys::files;
 use crate::commands::info::{choice, job};
 use crate::commands::sim::Operation;
 use crate::measure::cells::has_no_data;
-use crate::measure::library::{Library, Place, home};
+use crate::measure::library::{HostSet, Library, home};
 use crate::measure::options::Sizes;
 use crate::measure::programs::Programs;
 use crate::measure::run;
@@ -93,7 +93,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Returns the machine of each host, by running `tutti info --machines` as a job on all hosts.
-fn machines(tutti: &Library, place: &Place) -> Result<Machines, String> {
+fn machines(tutti: &Library, place: &HostSet) -> Result<Machines, String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let outcome = run::run(tutti.command(place.ranks(), &program).args(["info", "--machines"]), LIMIT)?;
     let said = outcome.lines.iter().find_map(|line| job::read(line, place.hosts.len()));

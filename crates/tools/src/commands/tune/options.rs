@@ -7,7 +7,7 @@ use clap::Args;
 use tutti_coll::Collective;
 
 use crate::commands::sim::collective;
-use crate::measure::library::Place;
+use crate::measure::library::HostSet;
 use crate::measure::options::{Sizes, parse_sizes, parse_time, positive};
 
 /// Options of `tutti tune`.
@@ -64,9 +64,9 @@ pub struct Options {
 
 impl Options {
     /// Returns the hosts, if it is for several.
-    pub fn place(&self) -> Option<Place> {
+    pub fn place(&self) -> Option<HostSet> {
         let some = !self.hosts.is_empty();
-        some.then(|| Place {
+        some.then(|| HostSet {
             enter: Vec::new(),
             agent: self.agent.clone(),
             hosts: self.hosts.clone(),

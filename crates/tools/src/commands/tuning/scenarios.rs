@@ -4,7 +4,7 @@
 use tutti_coll::select::{self, Choice};
 use tutti_coll::simulate::{Beside, Bound, Load, Series, periods, predict};
 use tutti_coll::tune::rehearse::Random;
-use tutti_coll::tune::{Alternative, CallForm, Manner, alternatives};
+use tutti_coll::tune::{Alternative, CallForm, ProgressMode, alternatives};
 use tutti_coll::{Collective, Environment, Params, Schedule, Shape, registry};
 
 use crate::simulate::cluster::{Cluster, PARAPLUIE, SERVERS, STREMI};
@@ -129,14 +129,15 @@ impl Scenario {
         let write = |rank| way.generator.generate_on(&load.shape_of(rank), &way.params, hierarchy);
         let schedules: Vec<Schedule> = (0..self.ranks).map(write).collect();
         let looks = match way.manner {
-            Manner::Sparse(tests) => self.looks / tests,
+            ProgressMode::Sparse(tests) => self.looks / tests,
             // The simulated hosts offer no kernel.
-            Manner::Plain | Manner::Pushed | Manner::Kernel => self.looks,
+            ProgressMode::Plain | ProgressMode::Pushed | ProgressMode::Kernel => self.looks,
         };
-        let pushed_seconds = if way.manner == Manner::Pushed { 2.0 * way.alternative.prior_s } else { 0.0 };
+        let pushed_seconds =
+            if way.manner == ProgressMode::Pushed { 2.0 * way.alternative.prior_s } else { 0.0 };
         let look_seconds = environment.model.call;
         let beside = Beside { seconds: computing, looks, look_seconds, pushed_seconds };
-        let series = Series::repeated(&schedules, IN_A_ROW).beside(beside);
+        let series = Series::repeated(&schedules, IN_A_ROW).with_computation(beside);
         let periods = periods(&series, &load, &environment.stage());
         periods.into_iter().map(|period| (period - computing).max(0.0)).collect()
     }
@@ -146,12 +147,12 @@ impl Scenario {
 struct Way {
     generator: &'static tutti_coll::Generator,
     params: Params,
-    manner: Manner,
+    manner: ProgressMode,
     alternative: Alternative,
 }
 
 impl Way {
-    fn new(choice: &Choice, manner: Manner, alternative: Alternative) -> Way {
+    fn new(choice: &Choice, manner: ProgressMode, alternative: Alternative) -> Way {
         Way { generator: choice.generator, params: choice.params, manner, alternative }
     }
 }
@@ -172,7 +173,7 @@ fn trees(shape: &Shape, environment: &Environment) -> Vec<Way> {
             let attributes = tutti_coll::tune::Attributes([0, number, segment, 1]);
             let alternative =
                 Alternative { attributes, prior_s: prediction.seconds, warm_up: 1, once_ns: 0.0 };
-            ways.push(Way { generator, params, manner: Manner::Plain, alternative });
+            ways.push(Way { generator, params, manner: ProgressMode::Plain, alternative });
         }
     }
     ways.sort_by(|one, two| one.alternative.prior_s.total_cmp(&two.alternative.prior_s));

@@ -12,7 +12,7 @@ mod table;
 
 use crate::commands::hosts::Raised;
 use crate::measure::crew::{Crew, Pace, Rounds};
-use crate::measure::library::{Library, Place, home};
+use crate::measure::library::{HostSet, Library, home};
 use crate::measure::machine;
 use crate::measure::network;
 use crate::measure::options::parse_time;
@@ -197,7 +197,7 @@ impl Bench<'_> {
         outcome
     }
 
-    fn place(&self, stage: &Stage) -> Option<Place> {
+    fn place(&self, stage: &Stage) -> Option<HostSet> {
         let testbed = self.testbed.as_ref().filter(|_| stage.hosts > 1)?;
         Some(testbed.place(stage.hosts, stage.ranks / stage.hosts))
     }

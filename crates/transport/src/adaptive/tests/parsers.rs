@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::world::{Weather, settings};
 use crate::adaptive::packet::{
-    self, Acknowledgement, FIXED_BYTES, Fragment, Guard, Identity, Kind, Outline, Packet, Refusal,
+    self, Acknowledgement, DropReason, FIXED_BYTES, Fragment, Guard, Identity, Kind, Outline, Packet,
 };
 use crate::adaptive::tag::{Key, Use};
 use crate::adaptive::words::{Claim, Nonces, PRIVATE_BYTES, Prover, Word};
@@ -25,7 +25,7 @@ fn guard(hides: bool) -> Guard {
 }
 
 /// Returns the reason for which a datagram is refused, or None.
-fn refusal(bytes: &[u8], guard: &Guard) -> Option<Refusal> {
+fn refusal(bytes: &[u8], guard: &Guard) -> Option<DropReason> {
     packet::parse(bytes, &me(), guard, &mut Vec::new()).err()
 }
 
@@ -92,9 +92,9 @@ proptest! {
             prop_assert_eq!(packet::parse(&bytes, &me(), &guard(reads), &mut opened), Ok(packet));
         }
         for (to, job) in [(4, 7), (3, 8)] {
-            prop_assert_eq!(refusal(&write(&packet, to, job, hides), &guard(hides)), Some(Refusal::Foreign));
+            prop_assert_eq!(refusal(&write(&packet, to, job, hides), &guard(hides)), Some(DropReason::Foreign));
         }
-        prop_assert_eq!(refusal(&bytes, &Guard::new(&[8; 32], hides)), Some(Refusal::Forged));
+        prop_assert_eq!(refusal(&bytes, &Guard::new(&[8; 32], hides)), Some(DropReason::Forged));
     }
 
     #[test]

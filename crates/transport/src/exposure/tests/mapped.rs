@@ -56,19 +56,19 @@ fn content_stays_and_each_sees_what_the_other_writes() {
         check(owner, 0, PAGE - 1, false);
         check(owner, 8, PAGE, false);
         check(owner, 8, 1, false);
-        assert_eq!(owner.refused(Refusal::TooSmall), 2 * u64::from(possible()));
+        assert_eq!(owner.refused(PrivateReason::TooSmall), 2 * u64::from(possible()));
     });
 }
 
 #[test]
 fn a_buffer_is_mapped_after_some_uses_and_never_when_that_is_off() {
-    let config = Config::default().but(|c| c.memory.map_after = 4);
+    let config = Config::default().changed(|c| c.memory.map_after = 4);
     with_owner(&config, |owner| {
         let memory = map(MIB);
         let near: Vec<bool> = (0..6).map(|_| owner.lend(memory, MIB, Access::Read)).collect();
         assert_eq!(near, [false, false, false, true, true, true].map(|near| near && possible()));
     });
-    with_owner(&config.but(|c| c.memory.mapped = Mapped::Never), |owner| {
+    with_owner(&config.changed(|c| c.memory.mapped = Mapped::Never), |owner| {
         let memory = map(MIB);
         assert!((0..30).all(|_| !owner.lend(memory, MIB, Access::ReadWrite)));
         assert!(owner.exposures.allocate(100).is_none());
@@ -111,7 +111,7 @@ fn map_at(memory: *mut u8, bytes: usize) -> bool {
 #[test]
 fn the_kernel_is_asked_once() {
     // Where it does not tell, it is asked each time.
-    for config in [at_once(), at_once().but(|c| c.memory.mapped_watch = false)] {
+    for config in [at_once(), at_once().changed(|c| c.memory.mapped_watch = false)] {
         with_owner(&config, |owner| {
             let memory = map(16 * PAGE);
             owner.lend(memory, 16 * PAGE, Access::Read);
@@ -192,7 +192,7 @@ fn mapped_pages_stay_where_they_are_while_peers_may_use_them() {
         let lent =
             unsafe { owner.exposures.expose(memory.wrapping_add(MIB), MIB as u64, Access::Read, None) };
         assert!(!owner.lend(memory, 4 * MIB, Access::Read));
-        assert_eq!(owner.refused(Refusal::Busy), u64::from(possible()));
+        assert_eq!(owner.refused(PrivateReason::Busy), u64::from(possible()));
         owner.exposures.withdraw(&lent);
         assert_eq!(lend_all(owner, memory.wrapping_add(PAGE), 4 * MIB - PAGE), possible());
         let report = owner.exposures.report().join("\n");
@@ -217,14 +217,14 @@ fn a_buffer_that_has_grown_grows_in_the_object_while_peers_use_it() {
         }
         owner.exposures.withdraw(&first);
         assert_eq!(object::state().live_bytes, if possible() { 4 * MIB as u64 } else { 0 });
-        assert_eq!(owner.refused(Refusal::Busy), 0);
+        assert_eq!(owner.refused(PrivateReason::Busy), 0);
     });
 }
 
 #[test]
 fn what_is_remembered_of_a_buffer_is_not_shorter_than_it_has_grown() {
-    let config = at_once().but(|c| c.memory.map_after = 4);
-    with_owner(&config.but(|c| c.memory.mapped = Mapped::Auto), |owner| {
+    let config = at_once().changed(|c| c.memory.map_after = 4);
+    with_owner(&config.changed(|c| c.memory.mapped = Mapped::Auto), |owner| {
         let memory = map(50 * PAGE);
         let near_end = |owner: &mut Owner, bytes: usize| {
             // SAFETY: memory of the test.
@@ -269,7 +269,7 @@ fn a_buffer_does_not_grow_over_what_the_program_has_mapped_of_the_object() {
 
 #[test]
 fn memory_that_is_gone_is_given_back_now_and_then() {
-    with_owner(&Config::default().but(|c| c.memory.map_after = 1), |owner| {
+    with_owner(&Config::default().changed(|c| c.memory.map_after = 1), |owner| {
         let memory = map(MIB);
         owner.lend(memory, MIB, Access::Read);
         unmap(memory, MIB);
@@ -332,7 +332,7 @@ fn gaps_move_only_where_nobody_can_be_writing_them() {
             check_gaps(owner, 2 * PAGE, false);
             over.store(true, Ordering::Relaxed);
         });
-        assert_eq!(owner.refused(Refusal::Gaps), 2 * u64::from(possible()));
+        assert_eq!(owner.refused(PrivateReason::Gaps), 2 * u64::from(possible()));
     });
 }
 
@@ -356,8 +356,13 @@ fn memory_that_is_not_private_and_plain_is_refused_with_its_reason() {
                 owner.exposures.withdraw(&record);
             }
         }
-        let reasons = [Refusal::Stack, Refusal::Shared, Refusal::FileBacked, Refusal::Protected]
-            .map(|one| owner.refused(one));
+        let reasons = [
+            PrivateReason::Stack,
+            PrivateReason::Shared,
+            PrivateReason::FileBacked,
+            PrivateReason::Protected,
+        ]
+        .map(|one| owner.refused(one));
         assert!(!possible() || reasons.iter().all(|&count| count >= 1), "{:?}", owner.exposures.statistics());
     });
 }
@@ -392,7 +397,7 @@ fn what_cannot_be_locked_is_mapped_only_from_malloc() {
         let block = own.expect("40 blocks do not fit into an arena");
         let near = owner.lend(block, MIB, Access::ReadWrite);
         assert_eq!(near, possible(), "{block:?} {:?}", owner.exposures.statistics());
-        assert_eq!(owner.refused(Refusal::Unlockable), u64::from(possible()));
+        assert_eq!(owner.refused(PrivateReason::Unlockable), u64::from(possible()));
         // SAFETY: allocated above.
         blocks.iter().for_each(|&block| unsafe { libc::free(block.cast()) });
     });
@@ -566,12 +571,12 @@ fn forks_while_other_threads_write_lose_nothing() {
 
 #[test]
 fn the_limit_holds_and_what_the_program_gave_back_is_given_back() {
-    let config = at_once().but(|c| c.memory.mapped_limit = 4 << 20);
+    let config = at_once().changed(|c| c.memory.mapped_limit = 4 << 20);
     with_owner(&config, |owner| {
         let (one, two) = (map(3 * MIB), map(3 * MIB));
         assert_eq!(owner.lend(one, 3 * MIB, Access::Read), possible());
         assert!(!owner.lend(two, 3 * MIB, Access::Read));
-        assert_eq!(owner.refused(Refusal::Limit), u64::from(possible()));
+        assert_eq!(owner.refused(PrivateReason::Limit), u64::from(possible()));
         unmap(one, 3 * MIB);
         for _ in 0..20 {
             let memory = map(3 * MIB);
@@ -611,7 +616,7 @@ fn blocks_are_shared_from_the_start() {
 #[test]
 fn buffers_come_and_go() {
     let seconds = std::env::var("TUTTI_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
-    let config = Config::default().but(|c| {
+    let config = Config::default().changed(|c| {
         c.memory.map_after = 2;
         c.memory.map_bytes = 4096;
         c.memory.mapped_limit = 24 << 20;

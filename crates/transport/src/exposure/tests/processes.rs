@@ -36,7 +36,7 @@ pub fn pattern(seed: u32, index: usize) -> u8 {
 
 /// Returns settings that convert at the first use.
 pub fn at_once() -> Config {
-    Config::default().but(|c| {
+    Config::default().changed(|c| {
         c.memory.mapped = Mapped::Always;
         c.memory.map_bytes = 4096;
     })
@@ -45,7 +45,7 @@ pub fn at_once() -> Config {
 /// Runs `owner` in a forked process whose loans this one checks.
 pub fn with_owner(config: &Config, owner: impl FnOnce(&mut Owner)) {
     let object = create_object(c"board", size_of::<Board>() as u64).unwrap();
-    let mapping = Mapping::of(object.as_fd()).unwrap();
+    let mapping = Mapping::of_object(object.as_fd()).unwrap();
     let board: *mut Board = mapping.base().as_ptr().cast();
     // Before the fork, so that all that a process has once is there: what another thread is about to make at
     // the moment of the fork would never be ready in the child.
@@ -167,7 +167,7 @@ impl Owner {
     }
 
     /// Returns the number of refusals for this reason.
-    pub fn refused(&self, refusal: Refusal) -> u64 {
+    pub fn refused(&self, refusal: PrivateReason) -> u64 {
         self.exposures.statistics().refused[refusal as usize]
     }
 }

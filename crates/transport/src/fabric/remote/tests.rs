@@ -70,7 +70,7 @@ impl Pieces for Apart {
 fn pair(provider: &str) -> Option<Vec<FabricLink>> {
     tutti_sys::fabric::version().ok()?;
     let (fabric, connections) = (provider.to_string(), Connections::Static);
-    let config = Config::default().but(|c| {
+    let config = Config::default().changed(|c| {
         c.network.fabric = fabric;
         c.network.connections = connections;
         c.messages.remote_read = RemoteRead::Auto;

@@ -9,7 +9,7 @@ use crate::multicast::packet::{
     Datagram, FIRST, FRONT_BYTES, LAST, Member, PACKET_BYTES, PAYLOAD_BYTES, Unfit,
 };
 use crate::multicast::seal::Seal;
-use crate::multicast::{Multicast, Terms};
+use crate::multicast::{Multicast, MulticastSettings};
 
 const MEMBER: Member = Member { job: 7, rank: 1, ranks: 3 };
 
@@ -58,7 +58,7 @@ fn what_is_not_ours_is_dropped() {
 
 #[test]
 fn dropped_datagrams_are_counted() {
-    let settings = Terms { job: 7, rank: 0, ranks: 3, secret: [9; 32], window: 4 };
+    let settings = MulticastSettings { job: 7, rank: 0, ranks: 3, secret: [9; 32], window: 4 };
     let mut machine = Multicast::new(&settings);
     let mut sink = |_: Peer, _: Header, _: &[u8]| -> Verdict { panic!("nothing is delivered") };
     let bytes = sealed(b"text");

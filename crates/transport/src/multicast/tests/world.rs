@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::time::Duration;
 
 use crate::link::{Header, KEEP, LINK_KIND, Peer, Verdict};
-use crate::multicast::{Multicast, MulticastCounters, Terms};
+use crate::multicast::{Multicast, MulticastCounters, MulticastSettings};
 
 /// Faults of the network and the processes. Chances are in percent, times in microseconds.
 #[derive(Clone, Debug)]
@@ -145,7 +145,8 @@ pub(super) fn check(weather: &Weather, seed: u64) -> MulticastCounters {
     let mut world =
         World { weather, now: 0, order: 0, queue: BinaryHeap::new(), lines: BTreeMap::new(), state: seed };
     let process = |rank| {
-        let settings = Terms { job: 3, rank, ranks: weather.ranks, secret: [5; 32], window: weather.window };
+        let settings =
+            MulticastSettings { job: 3, rank, ranks: weather.ranks, secret: [5; 32], window: weather.window };
         Process {
             machine: Multicast::new(&settings),
             datagrams: Vec::new(),
