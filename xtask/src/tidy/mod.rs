@@ -5,6 +5,7 @@ mod arrows;
 mod circles;
 mod columns;
 mod floors;
+mod glossary;
 mod imports;
 mod picture;
 mod scan;
@@ -24,6 +25,7 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     complaints.extend(arrows::check(root)?);
     complaints.extend(sources::check(root, &files)?);
     complaints.extend(entries(root)?);
+    complaints.extend(glossary::check(root, &files)?);
     complaints.extend(picture::check(root, lower)?);
     complaints.extend(floors::check(root, &files, lower)?);
     complaints.extend(wording::check(root, &files, lower)?);
