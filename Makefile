@@ -7,6 +7,7 @@
 # make bench    measures Tutti                                make compare   measures it beside the others
 # make ab       two builds side by side, cell by cell: the working tree and the last landed commit, or REV=COMMIT; ARGS="--quick"
 # make checkpoint   all shortest paths with a mishap: a host is lost, the job goes on from its last checkpoint
+# make figures  lists the command of each page of docs/measurements
 # make checkpoint-figures   what checkpoints cost, beside what that is held against; ARGS="--only pause"
 # make asp          all shortest paths on several hosts, by broadcasts that know hosts, that do not, and by other libraries
 # make io         a grid on io-servers of four hosts: written together, read as tiles, copied off, drawn
@@ -38,7 +39,7 @@ BUILT := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 # Test processes beside each other: half of a test's time is waiting.
 WORKERS ?= 3
 
-.PHONY: run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
+.PHONY: figures run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -176,6 +177,9 @@ headlines: stage
 checkpoint: python
 	@[ -f build/cities.graph ] || build/python/bin/python examples/asp/graph.py build/cities.graph
 	build/python/bin/python examples/asp/checkpoint.py $(STAGE) build/cities.graph $(ARGS)
+
+figures:
+	@sed -n 's/^| command | \(.*\) |$$/\1/p' $(filter-out %/README.md %/ledger.md,$(wildcard docs/measurements/*.md)) | nl -ba
 
 checkpoint-figures: python
 	@scripts/need.sh hosts

@@ -1,4 +1,4 @@
-"""Measures collectives between hosts (S8, S9): one line a figure, for docs/measurements/README.md.
+"""Measures collectives between hosts (S8, S9): one line a figure, for docs/measurements.
 
 usage: python net_figures.py s8|s9|chain|slow|loss [--hosts 4,8,16] [--rate 1gbit] [--per 1]
     [--rounds 100000] [--percent 10] [--only WORDS,...] [--peers mpich,openmpi]

@@ -1,4 +1,4 @@
-"""Measures the cost of each TUTTI_PROTECT between hosts: one row a cell, for docs/measurements/README.md.
+"""Measures the cost of each TUTTI_PROTECT between hosts: one row a cell, for docs/measurements.
 
 usage: python protect_figures.py [--rate 1gbit] [--rounds 20] [--seconds 0.1]
 

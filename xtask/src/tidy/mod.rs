@@ -7,6 +7,7 @@ mod columns;
 mod floors;
 mod glossary;
 mod imports;
+mod measurements;
 mod picture;
 mod scan;
 mod sources;
@@ -26,6 +27,7 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     complaints.extend(sources::check(root, &files)?);
     complaints.extend(entries(root)?);
     complaints.extend(glossary::check(root, &files)?);
+    complaints.extend(measurements::check(root, &files)?);
     complaints.extend(picture::check(root, lower)?);
     complaints.extend(floors::check(root, &files, lower)?);
     complaints.extend(wording::check(root, &files, lower)?);
