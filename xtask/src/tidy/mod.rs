@@ -4,6 +4,7 @@ mod allowed;
 mod arrows;
 mod circles;
 mod columns;
+mod decisions;
 mod floors;
 mod glossary;
 mod imports;
@@ -26,6 +27,7 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     complaints.extend(arrows::check(root)?);
     complaints.extend(sources::check(root, &files)?);
     complaints.extend(entries(root)?);
+    complaints.extend(decisions::check(root, &files)?);
     complaints.extend(glossary::check(root, &files)?);
     complaints.extend(measurements::check(root, &files)?);
     complaints.extend(picture::check(root, lower)?);
