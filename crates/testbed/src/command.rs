@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use crate::error::{NSENTER, Result, TestbedError};
 use crate::faults::Faults;
 use crate::hold::{self, Hold};
 use crate::remote;
@@ -148,7 +149,7 @@ pub fn run(action: Action) -> ExitCode {
     }
 }
 
-fn make(name: &str, mut lines: Lines) -> Result<(), String> {
+fn make(name: &str, mut lines: Lines) -> Result<()> {
     lines.shared.extend(std::env::current_dir());
     let program = std::env::current_exe().ok();
     lines.shared.extend(program.as_deref().and_then(std::path::Path::parent).map(PathBuf::from));
@@ -163,14 +164,14 @@ fn show(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-fn exec(name: &str, host: &str, command: &[String]) -> Result<(), String> {
+fn exec(name: &str, host: &str, command: &[String]) -> Result<()> {
     let testbed = Testbed::get(name)?;
     let enter = testbed.host(host)?.enter();
-    let error = Command::new(&enter[0]).args(&enter[1..]).args(command).exec();
-    Err(format!("cannot start nsenter (util-linux): {error}"))
+    let refused = Command::new(&enter[0]).args(&enter[1..]).args(command).exec();
+    Err(TestbedError::not_started(NSENTER)(refused))
 }
 
-fn cut(name: &str, host: &str, time: Option<Duration>) -> Result<(), String> {
+fn cut(name: &str, host: &str, time: Option<Duration>) -> Result<()> {
     let testbed = Testbed::get(name)?;
     testbed.cut(host)?;
     let Some(time) = time else { return Ok(()) };
@@ -178,7 +179,7 @@ fn cut(name: &str, host: &str, time: Option<Duration>) -> Result<(), String> {
     testbed.join(host)
 }
 
-fn processes(name: &str) -> Result<(), String> {
+fn processes(name: &str) -> Result<()> {
     for host in Testbed::get(name)?.hosts {
         for pid in host.processes() {
             let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -188,7 +189,7 @@ fn processes(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> std::result::Result<Duration, String> {
     let number = text.strip_suffix('s').unwrap_or(text);
     let number: f64 = number.parse().map_err(|_| format!("{text:?} is not a number of seconds"))?;
     Duration::try_from_secs_f64(number).map_err(|error| error.to_string())

@@ -1,5 +1,6 @@
 //! Faults that can be simulated: a crashed host, a cut cable, lost datagrams.
 
+use crate::error::{Result, TestbedError};
 use crate::state::Testbed;
 use crate::up::{batch, feed};
 
@@ -61,7 +62,7 @@ impl Testbed {
     ///
     /// # Errors
     /// If there is no such host, or the kernel refuses.
-    pub fn cut(&self, host: &str) -> Result<(), String> {
+    pub fn cut(&self, host: &str) -> Result<()> {
         batch(self.switch.number, "ip", &format!("link set p{} down\n", self.port(host)?))
     }
 
@@ -69,7 +70,7 @@ impl Testbed {
     ///
     /// # Errors
     /// Errors of [`Testbed::cut`].
-    pub fn join(&self, host: &str) -> Result<(), String> {
+    pub fn join(&self, host: &str) -> Result<()> {
         batch(self.switch.number, "ip", &format!("link set p{} up\n", self.port(host)?))
     }
 
@@ -79,7 +80,7 @@ impl Testbed {
     ///
     /// # Errors
     /// If there is no such host, or a process does not end.
-    pub fn kill(&self, host: &str) -> Result<(), String> {
+    pub fn kill(&self, host: &str) -> Result<()> {
         self.cut(host)?;
         self.host(host)?.kill_processes()
     }
@@ -89,16 +90,16 @@ impl Testbed {
     /// # Errors
     /// If there is no such host, a value is no percentage, the kernel has no nftables, or datagrams would
     /// be late on a shaped port.
-    pub fn spoil(&self, host: &str, faults: Faults) -> Result<(), String> {
+    pub fn spoil(&self, host: &str, faults: Faults) -> Result<()> {
         let port = self.port(host)?;
         let Faults { lost, twice, late } = faults;
         for percent in [lost, twice, late] {
             if !(0.0..=100.0).contains(&percent) {
-                return Err(format!("{percent} is not between 0 and 100 percent"));
+                return Err(TestbedError::Percentage(percent));
             }
         }
         if late > 0.0 && !self.rate.is_empty() {
-            return Err("on links with a rate datagrams cannot be late".into());
+            return Err(TestbedError::LateOnRatedLink);
         }
         let is_any = faults != Faults::default();
         // Each datagram is treated separately, even those of one system call.
@@ -111,7 +112,7 @@ impl Testbed {
         feed(self.switch.number, &["nft", "-f", "-"], &faults.rules(port))
     }
 
-    fn port(&self, host: &str) -> Result<usize, String> {
+    fn port(&self, host: &str) -> Result<usize> {
         let name = &self.host(host)?.name;
         Ok(self.hosts.iter().position(|host| host.name == *name).expect("it was found among them"))
     }

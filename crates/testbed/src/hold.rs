@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::error::{Result, TestbedError};
 use crate::remote;
 use crate::state::{self, Pid};
 
@@ -76,11 +77,11 @@ done 2>/dev/null || true
 ///
 /// # Errors
 /// If a mount or a command is refused.
-pub fn hold(options: &Hold) -> Result<(), String> {
+pub fn hold(options: &Hold) -> Result<()> {
     let is_switch = options.host == "switch";
     prepare(options, if is_switch { SWITCH } else { HOST })?;
     println!("ready");
-    let mut words = std::io::stdin().lock().lines().map_while(Result::ok);
+    let mut words = std::io::stdin().lock().lines().map_while(std::result::Result::ok);
     let mut listener = None;
     let stays = words.any(|word| {
         if word == "serve" {
@@ -104,20 +105,23 @@ pub fn hold(options: &Hold) -> Result<(), String> {
     end(&options.directory, is_switch && kept())
 }
 
-fn prepare(options: &Hold, script: &str) -> Result<(), String> {
+fn prepare(options: &Hold, script: &str) -> Result<()> {
     let mut command = Command::new("sh");
     command.args(["-euc", &format!("{QUIET}{script}"), "sh"]).args(&options.share);
     command.env("host", &options.host).env("directory", &options.directory);
-    let status = command.status().map_err(|error| format!("cannot start sh: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("{}: cannot be made ({status})", options.host)) }
+    let status = command.status().map_err(TestbedError::not_started("sh"))?;
+    match status.success() {
+        true => Ok(()),
+        false => Err(TestbedError::Preparation { host: options.host.clone(), status }),
+    }
 }
 
 /// Ends the host. Called when the process with which the testbed ends is gone, or the testbed itself is. In
 /// the second case its builder was killed before all holders were told to stay.
-fn end(directory: &Path, removes: bool) -> Result<(), String> {
+fn end(directory: &Path, removes: bool) -> Result<()> {
     let left = state::kill_beside(std::process::id());
     if removes {
         state::remove(directory)?;
     }
-    left.map_err(|left| format!("{left} processes do not end"))
+    left.map_err(|count| TestbedError::ProcessesLeft { host: String::new(), count })
 }

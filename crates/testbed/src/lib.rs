@@ -18,12 +18,13 @@
 //! packets themselves.
 //!
 //! Faults: `kill` (a crash: silent first, then dead), `cut`, `join`, `loss`. Entry points: `up`, `Testbed`,
-//! `run` (the command line). The state is in `/run/tutti-testbed/NAME`. If `up` is killed, the holders end,
-//! because it held their input. `--with PID` ends the testbed with a process. Absent: unsafe code, MPI,
-//! users other than root.
+//! `run` (the command line), `TestbedError`. The state is in `/run/tutti-testbed/NAME`. If `up` is killed,
+//! the holders end, because it held their input. `--with PID` ends the testbed with a process. Absent: unsafe
+//! code, MPI, users other than root.
 #![deny(unsafe_code)]
 
 mod command;
+mod error;
 mod faults;
 mod hold;
 mod remote;
@@ -31,5 +32,6 @@ mod state;
 mod up;
 
 pub use command::{Action, run};
+pub use error::TestbedError;
 pub use state::{Host, Testbed, down};
 pub use up::{Lines, up};

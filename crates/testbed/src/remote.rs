@@ -13,6 +13,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::error::{NSENTER, Result, TestbedError};
 use crate::state::Testbed;
 
 /// Port of the server, which is that of ssh.
@@ -130,7 +131,7 @@ struct Line {
     no_input: bool,
 }
 
-fn parse(words: &[String]) -> Result<Line, String> {
+fn parse(words: &[String]) -> Result<Line> {
     const WITH_WORD: &str = "BbcDEeFIiJLlmOoPpQRSWw";
     let mut at = 0;
     let mut no_input = false;
@@ -140,7 +141,7 @@ fn parse(words: &[String]) -> Result<Line, String> {
     }
     let (host, command) = match words.get(at..) {
         Some([host, command @ ..]) if !command.is_empty() => (host, command.join(" ")),
-        _ => return Err("usage: agent HOST COMMAND...".to_string()),
+        _ => return Err(TestbedError::AgentUsage),
     };
     let host = host.rsplit_once('@').map_or(host.as_str(), |(_, host)| host);
     Ok(Line { host: host.to_string(), command, no_input })
@@ -157,7 +158,7 @@ pub fn agent(name: &str, words: &[String]) -> ExitCode {
     }
 }
 
-fn call(name: &str, line: &Line, words: &[String]) -> Result<u8, String> {
+fn call(name: &str, line: &Line, words: &[String]) -> Result<u8> {
     let testbed = Testbed::get(name)?;
     let host = testbed.host(&line.host)?;
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/net")).ok();
@@ -167,13 +168,14 @@ fn call(name: &str, line: &Line, words: &[String]) -> Result<u8, String> {
         // Outside the testbed its network cannot be reached, so the agent enters a namespace of it.
         let mut command = Command::new("nsenter");
         command.args(["-t", &host.holder.number.to_string(), "--net", "--"]).arg(testbed.agent()).args(words);
-        return Err(format!("cannot start nsenter (util-linux): {}", command.exec()));
+        return Err(TestbedError::not_started(NSENTER)(command.exec()));
     }
-    let address: SocketAddr =
-        format!("{}:{PORT}", host.address).parse().map_err(|error| format!("{error}"))?;
-    let stream = TcpStream::connect_timeout(&address, CONNECT)
-        .map_err(|error| format!("connect to host {} port {PORT}: {error}", host.name))?;
-    converse(stream, line).map_err(|error| format!("connection to {} lost: {error}", host.name))
+    let address = format!("{}:{PORT}", host.address).parse::<SocketAddr>();
+    let damaged = |_| TestbedError::DamagedState(testbed.agent());
+    let name = || host.name.clone();
+    let stream = TcpStream::connect_timeout(&address.map_err(damaged)?, CONNECT)
+        .map_err(|source| TestbedError::Connection { host: name(), port: PORT, source })?;
+    converse(stream, line).map_err(|source| TestbedError::ConnectionLost { host: name(), source })
 }
 
 fn converse(mut stream: TcpStream, line: &Line) -> std::io::Result<u8> {
@@ -211,12 +213,12 @@ fn converse(mut stream: TcpStream, line: &Line) -> std::io::Result<u8> {
 mod tests {
     use super::*;
 
-    fn check(words: &str, expected: Result<(&str, &str, bool), &str>) {
+    fn check(words: &str, expected: std::result::Result<(&str, &str, bool), &str>) {
         let words: Vec<String> = words.split(' ').map(ToString::to_string).collect();
         let got = parse(&words);
         let got = got.as_ref().map(|line| (line.host.as_str(), line.command.as_str(), line.no_input));
         match (got, expected) {
-            (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, expected) => assert_eq!(got.ok(), expected.ok()),
         }
     }

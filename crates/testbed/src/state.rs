@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::process;
 
+use crate::error::{Result, TestbedError};
+
 /// Folder of the state of all testbeds; visible in all hosts.
 const BASE: &str = "/run/tutti-testbed";
 const SIGKILL: i32 = 9;
@@ -87,8 +89,9 @@ impl Host {
     ///
     /// # Errors
     /// If some do not end.
-    pub(crate) fn kill_processes(&self) -> Result<(), String> {
-        kill_beside(self.holder.number).map_err(|left| format!("{}: {left} processes do not end", self.name))
+    pub(crate) fn kill_processes(&self) -> Result<()> {
+        let error = |count| TestbedError::ProcessesLeft { host: self.name.clone(), count };
+        kill_beside(self.holder.number).map_err(error)
     }
 }
 
@@ -100,16 +103,15 @@ impl Testbed {
     ///
     /// # Errors
     /// If the name is invalid, or the testbed is being built.
-    pub fn find(name: &str) -> Result<Option<Testbed>, String> {
+    pub fn find(name: &str) -> Result<Option<Testbed>> {
         let directory = directory(name)?;
         let Ok(text) = fs::read_to_string(directory.join("state")) else {
             return match builder(&directory) {
-                Some(pid) => Err(format!("testbed {name} is being built by process {}", pid.number)),
+                Some(pid) => Err(TestbedError::BeingBuilt { name: name.to_string(), builder: pid.number }),
                 None => Ok(None),
             };
         };
-        let found =
-            parse(&directory, &text).ok_or_else(|| format!("{}: not a testbed", directory.display()))?;
+        let found = parse(&directory, &text).ok_or_else(|| TestbedError::DamagedState(directory.clone()))?;
         let alive = found.switch.alive() && found.hosts.iter().all(|host| host.holder.alive());
         Ok(alive.then_some(found))
     }
@@ -118,18 +120,17 @@ impl Testbed {
     ///
     /// # Errors
     /// If it is not running.
-    pub fn get(name: &str) -> Result<Testbed, String> {
-        Testbed::find(name)?
-            .ok_or_else(|| format!("no testbed {name} is up: testbed up N --name {name} makes it"))
+    pub fn get(name: &str) -> Result<Testbed> {
+        Testbed::find(name)?.ok_or_else(|| TestbedError::NotUp(name.to_string()))
     }
 
     /// Returns the host with this name or address.
     ///
     /// # Errors
     /// If there is none.
-    pub fn host(&self, name: &str) -> Result<&Host, String> {
+    pub fn host(&self, name: &str) -> Result<&Host> {
         let found = self.hosts.iter().find(|host| host.name == name || host.address == name);
-        found.ok_or_else(|| format!("no host {name} here (n0 to n{})", self.hosts.len() - 1))
+        found.ok_or_else(|| TestbedError::NoHost { name: name.to_string(), hosts: self.hosts.len() })
     }
 
     /// Returns the path of the program that replaces ssh.
@@ -137,7 +138,7 @@ impl Testbed {
         self.directory.join("agent")
     }
 
-    pub(crate) fn keep(&self) -> Result<(), String> {
+    pub(crate) fn keep(&self) -> Result<()> {
         let pid = |pid: Pid| format!("{} {}", pid.number, pid.started);
         let mut text =
             format!("switch {} {}\n", pid(self.switch), if self.rate.is_empty() { "-" } else { &self.rate });
@@ -152,7 +153,7 @@ impl Testbed {
 ///
 /// # Errors
 /// If a process does not end, or a file cannot be removed.
-pub fn down(name: &str) -> Result<(), String> {
+pub fn down(name: &str) -> Result<()> {
     let directory = directory(name)?;
     if let Some(pid) = builder(&directory) {
         // The holders end by themselves when their input ends.
@@ -173,10 +174,10 @@ pub fn down(name: &str) -> Result<(), String> {
 }
 
 /// Returns the folder of the testbed `name`.
-pub fn directory(name: &str) -> Result<PathBuf, String> {
+pub fn directory(name: &str) -> Result<PathBuf> {
     let good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
     if name.is_empty() || name.len() > 64 || !name.chars().all(good) {
-        return Err(format!("{name:?} is no name of a testbed (letters, digits, - and _)"));
+        return Err(TestbedError::InvalidName(name.to_string()));
     }
     Ok(Path::new(BASE).join(name))
 }
@@ -189,11 +190,11 @@ pub fn names(directory: &Path, number: u32) -> bool {
 }
 
 /// Claims the folder for this process to build a testbed; empties a stale one first.
-pub fn claim(directory: &Path) -> Result<(), String> {
-    let own = Pid::find(std::process::id()).ok_or("this process is not in /proc")?;
-    fs::create_dir_all(BASE).map_err(|error| format!("{BASE}: {error}"))?;
+pub fn claim(directory: &Path) -> Result<()> {
+    let own = Pid::find(std::process::id()).ok_or(TestbedError::HolderGone(None))?;
+    fs::create_dir_all(BASE).map_err(TestbedError::file(BASE))?;
     remove(directory)?;
-    fs::create_dir(directory).map_err(|error| format!("{}: {error}", directory.display()))?;
+    fs::create_dir(directory).map_err(TestbedError::file(directory))?;
     write(&directory.join("builder"), &format!("{} {}\n", own.number, own.started))
 }
 
@@ -207,12 +208,12 @@ fn builder(directory: &Path) -> Option<Pid> {
 
 /// Removes the folder of a testbed that is not being built any more. Another `up` may have claimed it
 /// meanwhile.
-pub fn abandon(directory: &Path) -> Result<(), String> {
+pub fn abandon(directory: &Path) -> Result<()> {
     if builder(directory).is_some() { Ok(()) } else { remove(directory) }
 }
 
 /// Removes a folder, if it exists.
-pub fn remove(directory: &Path) -> Result<(), String> {
+pub fn remove(directory: &Path) -> Result<()> {
     // Ending holders may remove it at the same time, or may have just created a file in it.
     let mut last = Ok(());
     let gone = wait_for(|| {
@@ -220,16 +221,16 @@ pub fn remove(directory: &Path) -> Result<(), String> {
         !directory.exists()
     });
     match last {
-        Err(error) if !gone => Err(format!("{}: {error}", directory.display())),
+        Err(error) if !gone => Err(TestbedError::file(directory)(error)),
         _ => Ok(()),
     }
 }
 
 /// Writes a file atomically: it exists completely or not at all.
-pub fn write(path: &Path, text: &str) -> Result<(), String> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     let temporary = path.with_extension("new");
     let written = fs::write(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|error| format!("{}: {error}", path.display()))
+    written.map_err(TestbedError::file(path))
 }
 
 /// Returns the processes in the network namespace of `holder`, except the holder.
@@ -243,7 +244,7 @@ fn processes_beside(holder: u32) -> Vec<u32> {
 
 /// Kills processes beside `holder` until there are none. Returns the number of the remaining ones as an
 /// error.
-pub fn kill_beside(holder: u32) -> Result<(), usize> {
+pub fn kill_beside(holder: u32) -> std::result::Result<(), usize> {
     let mut left = Vec::new();
     let done = wait_for(|| {
         left = processes_beside(holder).into_iter().filter_map(Pid::find).collect();

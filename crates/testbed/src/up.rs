@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
+use crate::error::{NSENTER, Result, TestbedError};
 use crate::state::{self, Host, Pid, Testbed};
 
 /// Maximum number of hosts: all must fit into the last number of an address in one network.
@@ -39,34 +40,32 @@ pub struct Lines {
 /// # Errors
 /// If it is not permitted (not root, no namespaces), a command is missing, or another testbed has this
 /// name.
-pub fn up(name: &str, lines: &Lines) -> Result<Testbed, String> {
+pub fn up(name: &str, lines: &Lines) -> Result<Testbed> {
     if !(1..=MOST_HOSTS).contains(&lines.hosts) {
-        return Err(format!("{} hosts: 1 to {MOST_HOSTS} are possible", lines.hosts));
+        return Err(TestbedError::HostCount { hosts: lines.hosts, most: MOST_HOSTS });
     }
     if let Some(there) = Testbed::find(name)? {
         if there.hosts.len() == lines.hosts as usize && there.rate == lines.rate {
             return Ok(there);
         }
-        return Err(format!("testbed {name} is up with {} hosts: take it down first", there.hosts.len()));
+        return Err(TestbedError::OtherProperties { name: name.to_string(), hosts: there.hosts.len() });
     }
     let directory = state::directory(name)?;
     state::claim(&directory)?;
-    let built = build(&directory, lines);
-    if let Err(why) = &built {
+    build(&directory, lines).or_else(|error| {
         let log = std::fs::read_to_string(directory.join("log")).unwrap_or_default();
         state::remove(&directory)?;
-        return Err(format!("{why}\n{}", log.trim_end()).trim_end().to_string());
-    }
-    built
+        Err(TestbedError::Build { source: Box::new(error), log: log.trim_end().to_string() })
+    })
 }
 
-fn build(directory: &Path, lines: &Lines) -> Result<Testbed, String> {
+fn build(directory: &Path, lines: &Lines) -> Result<Testbed> {
     let names: Vec<String> = (0..lines.hosts).map(|host| format!("n{host}")).collect();
     let addresses: Vec<String> = (0..lines.hosts).map(|host| format!("10.0.0.{}", host + 1)).collect();
     write_files(directory, &names, &addresses)?;
     let mut switch = Holder::start(directory, "switch", lines)?;
     let mut holders =
-        names.iter().map(|name| Holder::start(directory, name, lines)).collect::<Result<Vec<_>, _>>()?;
+        names.iter().map(|name| Holder::start(directory, name, lines)).collect::<Result<Vec<_>>>()?;
     switch.ready()?;
     holders.iter_mut().try_for_each(Holder::ready)?;
     let pids: Vec<u32> = holders.iter().map(|holder| holder.child.id()).collect();
@@ -95,34 +94,35 @@ fn build(directory: &Path, lines: &Lines) -> Result<Testbed, String> {
         directory: directory.to_path_buf(),
         switch: switch.pid()?,
         rate: lines.rate.clone(),
-        hosts: hosts.collect::<Result<_, String>>()?,
+        hosts: hosts.collect::<Result<_>>()?,
     };
     testbed.keep()?;
     for holder in holders.iter_mut().chain([&mut switch]) {
         holder.tell("stay")?;
     }
-    std::fs::remove_file(directory.join("builder")).map_err(|error| error.to_string())?;
+    let builder = directory.join("builder");
+    std::fs::remove_file(&builder).map_err(TestbedError::file(&builder))?;
     Ok(testbed)
 }
 
 /// Writes the file with the names of all hosts, and the agent: a program in place of ssh that knows its
 /// testbed.
-fn write_files(directory: &Path, names: &[String], addresses: &[String]) -> Result<(), String> {
+fn write_files(directory: &Path, names: &[String], addresses: &[String]) -> Result<()> {
     let mut hosts = "127.0.0.1 localhost\n".to_string();
     for (name, address) in names.iter().zip(addresses) {
         hosts += &format!("{address} {name}\n");
     }
     state::write(&directory.join("hosts"), &hosts)?;
-    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let program = std::env::current_exe().map_err(TestbedError::OwnProgram)?;
     let name = directory.file_name().unwrap_or_default().to_string_lossy();
     let agent = directory.join("agent");
     state::write(
         &agent,
         &format!("#!/bin/sh\nexec '{}' testbed agent --name {name} -- \"$@\"\n", program.display()),
     )?;
-    let mut permissions = std::fs::metadata(&agent).map_err(|error| error.to_string())?.permissions();
+    let mut permissions = std::fs::metadata(&agent).map_err(TestbedError::file(&agent))?.permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
-    std::fs::set_permissions(&agent, permissions).map_err(|error| error.to_string())
+    std::fs::set_permissions(&agent, permissions).map_err(TestbedError::file(&agent))
 }
 
 /// Returns the commands that create a port of the switch and the host's end of its cable.
@@ -146,7 +146,7 @@ fn shape(device: &str, rate: &str) -> String {
 }
 
 /// Runs `ip` or `tc` in the network namespace of `pid` with `lines` as its commands.
-pub fn batch(pid: u32, program: &str, lines: &str) -> Result<(), String> {
+pub fn batch(pid: u32, program: &str, lines: &str) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
@@ -154,20 +154,21 @@ pub fn batch(pid: u32, program: &str, lines: &str) -> Result<(), String> {
 }
 
 /// Runs a command in the network namespace of `pid` with `lines` as its input.
-pub fn feed(pid: u32, command: &[&str], lines: &str) -> Result<(), String> {
+pub fn feed(pid: u32, command: &[&str], lines: &str) -> Result<()> {
     let mut nsenter = Command::new("nsenter");
     nsenter.args(["-t", &pid.to_string(), "--net", "--"]).args(command);
     nsenter.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut child = nsenter.spawn().map_err(|error| format!("cannot start nsenter (util-linux): {error}"))?;
+    let mut child = nsenter.spawn().map_err(TestbedError::not_started(NSENTER))?;
     let mut input = child.stdin.take().expect("standard input is piped");
     // A command that does not read all input reports the reason itself.
     let _ = input.write_all(lines.as_bytes());
     drop(input);
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let output = child.wait_with_output().map_err(TestbedError::not_started(NSENTER))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{}: {}", command.join(" "), String::from_utf8_lossy(&output.stderr).trim()))
+    let message = String::from_utf8_lossy(&output.stderr).trim().to_string();
+    Err(TestbedError::CommandFailed { command: command.join(" "), message })
 }
 
 /// Holder that still listens to the building process.
@@ -178,11 +179,10 @@ struct Holder {
 }
 
 impl Holder {
-    fn start(directory: &Path, name: &str, lines: &Lines) -> Result<Holder, String> {
-        let program =
-            std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    fn start(directory: &Path, name: &str, lines: &Lines) -> Result<Holder> {
+        let program = std::env::current_exe().map_err(TestbedError::OwnProgram)?;
         let log = File::options().create(true).append(true).open(directory.join("log"));
-        let log = log.map_err(|error| format!("{}: {error}", directory.display()))?;
+        let log = log.map_err(TestbedError::file(directory))?;
         // The holder gets a process group of its own, so that neither a terminal's signals nor its end
         // reach the host. It gets no session: the kernel shares processors by sessions. A host whose ranks
         // sleep would then wait for the time slices of one whose ranks poll.
@@ -198,27 +198,26 @@ impl Holder {
         }
         command.env_clear().env("PATH", crate::remote::PATH).current_dir("/");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut child =
-            command.spawn().map_err(|error| format!("cannot start unshare (util-linux): {error}"))?;
+        let mut child = command.spawn().map_err(TestbedError::not_started("unshare (util-linux)"))?;
         let input = child.stdin.take().expect("standard input is piped");
         let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
         Ok(Holder { child, input, output })
     }
 
     /// Waits until the holder has finished its last order.
-    fn ready(&mut self) -> Result<(), String> {
+    fn ready(&mut self) -> Result<()> {
         let mut line = String::new();
         match self.output.read_line(&mut line) {
             Ok(_) if line == "ready\n" => Ok(()),
-            _ => Err("a host does not come up (are namespaces permitted? root is needed)".to_string()),
+            _ => Err(TestbedError::HolderNotReady),
         }
     }
 
-    fn tell(&mut self, word: &str) -> Result<(), String> {
-        writeln!(self.input, "{word}").map_err(|error| format!("a host has gone: {error}"))
+    fn tell(&mut self, word: &str) -> Result<()> {
+        writeln!(self.input, "{word}").map_err(|error| TestbedError::HolderGone(Some(error)))
     }
 
-    fn pid(&self) -> Result<Pid, String> {
-        Pid::find(self.child.id()).ok_or_else(|| "a host has gone".to_string())
+    fn pid(&self) -> Result<Pid> {
+        Pid::find(self.child.id()).ok_or(TestbedError::HolderGone(None))
     }
 }

@@ -71,7 +71,7 @@ impl Raised {
         let mut shared: Vec<PathBuf> = shared.iter().map(|path| absolute(path)).collect();
         shared.extend(std::env::current_dir());
         let lines = Lines { hosts, rate: rate.to_string(), shared, with: Some(std::process::id()) };
-        Ok(Raised { testbed: tutti_testbed::up(&name, &lines)?, name })
+        Ok(Raised { testbed: tutti_testbed::up(&name, &lines).map_err(|error| error.to_string())?, name })
     }
 
     /// Returns the first `hosts` hosts with `per_host` ranks each.
