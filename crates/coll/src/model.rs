@@ -22,6 +22,7 @@ use tutti_base::config::Config;
 use tutti_base::cost_model;
 
 use crate::shape::Collective;
+use crate::text_error::TextError;
 
 /// Levels of distance: 0 the same core, 1 to 6 as `tutti_topo::Distance`, 7 another machine.
 pub const DISTANCES: usize = 8;
@@ -244,19 +245,19 @@ impl Model {
     ///
     /// # Errors
     /// Returns the first wrong line, with its number and the reason.
-    pub fn parse(text: &str) -> Result<Model, String> {
+    pub fn parse(text: &str) -> Result<Model, TextError> {
         let mut model = Model::default();
         for (number, line) in (1..).zip(text.lines()) {
             let line = cost_model::content(line);
             if !line.is_empty() {
-                model.read(line).map_err(|reason| format!("line {number}: {reason}"))?;
+                model.read(line).map_err(|error| error.in_line(number))?;
             }
         }
         Ok(model)
     }
 
-    fn read(&mut self, line: &str) -> Result<(), String> {
-        let (name, value) = line.split_once(' ').ok_or_else(|| format!("{line:?} has no value"))?;
+    fn read(&mut self, line: &str) -> Result<(), TextError> {
+        let (name, value) = line.split_once(' ').ok_or_else(|| TextError::NoValue(line.to_string()))?;
         if name == "correction" {
             self.corrections.push(Correction::parse(value)?);
             return Ok(());
@@ -265,8 +266,8 @@ impl Model {
         Ok(())
     }
 
-    fn parameter(&mut self, name: &str) -> Result<&mut f64, String> {
-        let unknown = || format!("no parameter is named {name:?}");
+    fn parameter(&mut self, name: &str) -> Result<&mut f64, TextError> {
+        let unknown = || TextError::UnknownParameter(name.to_string());
         if let Some((vector, distance)) = name.split_once('.') {
             let (_, get) = VECTORS.iter().find(|(known, _)| *known == vector).ok_or_else(unknown)?;
             let distance: usize = distance.parse().map_err(|_| unknown())?;
@@ -328,10 +329,10 @@ impl Model {
     }
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+fn positive(text: &str) -> Result<f64, TextError> {
     let value: Option<f64> = text.trim().parse().ok();
     let value = value.filter(|value| value.is_finite() && *value >= 0.0);
-    value.ok_or_else(|| format!("{text:?} is not a number of at least 0"))
+    value.ok_or_else(|| TextError::Negative(text.to_string()))
 }
 
 impl Correction {
@@ -339,15 +340,15 @@ impl Correction {
     ///
     /// # Errors
     /// Returns the reason if a field is missing or wrong.
-    pub fn parse(text: &str) -> Result<Correction, String> {
+    pub fn parse(text: &str) -> Result<Correction, TextError> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let &[collective, algorithm, place, class, factor] = fields.as_slice() else {
-            return Err("a correction is: collective algorithm ranks class factor".to_string());
+            return Err(TextError::CorrectionForm);
         };
         let known = Collective::ALL.into_iter().find(|known| known.name() == collective);
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text:?} is not a number"));
+        let number = |text: &str| text.parse::<u64>().map_err(|_| TextError::NotANumber(text.to_string()));
         let small = |text: &str| {
-            let fits = |number| u32::try_from(number).map_err(|_| format!("{text:?} is too large"));
+            let fits = |number| u32::try_from(number).map_err(|_| TextError::TooLarge(text.to_string()));
             number(text).and_then(fits)
         };
         let (algorithm, segment) = match algorithm.split_once(SEGMENT) {
@@ -356,7 +357,7 @@ impl Correction {
         };
         let (ranks, hosts) = place.split_once(HOSTS).unwrap_or((place, "1"));
         Ok(Correction {
-            collective: known.ok_or_else(|| format!("{collective:?} is no collective"))?,
+            collective: known.ok_or_else(|| TextError::UnknownCollective(collective.to_string()))?,
             algorithm: algorithm.to_string(),
             segment,
             ranks: small(ranks)?,
@@ -415,7 +416,7 @@ mod tests {
     fn check(text: &str, expected: Result<Model, &str>) {
         match (Model::parse(text), expected) {
             (Ok(model), Ok(wanted)) => assert_eq!(model, wanted, "{text}"),
-            (Err(message), Err(part)) => assert!(message.contains(part), "{message}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, _) => panic!("{text}: {got:?}"),
         }
     }

@@ -5,6 +5,7 @@
 //! answer: those unknown here, known only to the launch agent, or resolved to the loopback. Then children
 //! receive all addresses, and the one by which the first child connects is chosen.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -17,6 +18,18 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Maximum number of names that are resolved at the same time.
 const AT_ONCE: usize = 16;
 
+/// Error: no interface of this host has this name, address or network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownInterface(pub String);
+
+impl fmt::Display for UnknownInterface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is no interface, address or network of this host (ip address lists them)", self.0)
+    }
+}
+
+impl std::error::Error for UnknownInterface {}
+
 /// Returns the addresses of this host at which children can reach it, never an empty list. If `interface`
 /// is not empty, only its address is returned. Otherwise they are the source addresses of the routes to
 /// each of `hosts`. The unspecified address stands for all addresses. `tell` is called with the names that
@@ -24,11 +37,15 @@ const AT_ONCE: usize = 16;
 ///
 /// # Errors
 /// If there is no such interface.
-pub fn addresses(interface: &str, hosts: &[&str], tell: &dyn Fn(&str)) -> Result<Vec<IpAddr>, String> {
+pub fn addresses(
+    interface: &str,
+    hosts: &[&str],
+    tell: &dyn Fn(&str),
+) -> Result<Vec<IpAddr>, UnknownInterface> {
     if !interface.is_empty() {
         return match named(interface) {
             Some(address) => Ok(vec![address]),
-            None => Err(format!("{interface:?} is no interface, address or network of this host")),
+            None => Err(UnknownInterface(interface.to_string())),
         };
     }
     let mut found: Vec<IpAddr> = Vec::new();
@@ -49,7 +66,7 @@ pub fn addresses(interface: &str, hosts: &[&str], tell: &dyn Fn(&str)) -> Result
 ///
 /// # Errors
 /// If there is no such interface.
-pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, String> {
+pub fn of_this_host(interface: &str, other: Option<&str>) -> Result<IpAddr, UnknownInterface> {
     if !interface.is_empty() {
         return Ok(addresses(interface, &[], &|_| ())?[0]);
     }

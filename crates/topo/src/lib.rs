@@ -11,11 +11,13 @@
 //! Not here on purpose: I/O outside of `source`; linking to hwloc.
 #![deny(unsafe_code)]
 
+mod error;
 pub mod model;
 pub mod resource;
 pub mod source;
 pub mod text;
 
+pub use error::TextError;
 pub use model::{Distance, Level, Machine};
 pub use resource::Resource;
 pub use tutti_sys::cpu::ProcessorSet;

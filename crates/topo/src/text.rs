@@ -13,6 +13,7 @@
 
 use std::fmt;
 
+use crate::error::TextError;
 use crate::model::{LEVELS, Level, Machine, Row};
 
 /// Levels that have a column.
@@ -25,7 +26,7 @@ impl Machine {
     ///
     /// # Errors
     /// The first line that is wrong, with its number.
-    pub fn parse(text: &str) -> Result<Machine, String> {
+    pub fn parse(text: &str) -> Result<Machine, TextError> {
         let mut name = String::new();
         let mut rows = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -33,30 +34,31 @@ impl Machine {
             if let Some(rest) = line.strip_prefix("machine ") {
                 name = rest.trim().to_string();
             } else if !line.is_empty() && !line.starts_with("board ") {
-                parse_core(line, &mut rows).map_err(|reason| format!("line {number}: {reason}"))?;
+                parse_core(line, &mut rows)
+                    .map_err(|error| TextError::Line { number, source: Box::new(error) })?;
             }
         }
         if rows.is_empty() {
-            return Err("a machine has at least one processor".to_string());
+            return Err(TextError::NoProcessor);
         }
         Ok(Machine::from_rows(name, rows))
     }
 }
 
-fn parse_core(line: &str, rows: &mut Vec<Row>) -> Result<(), String> {
+fn parse_core(line: &str, rows: &mut Vec<Row>) -> Result<(), TextError> {
     let fields: Vec<&str> = line.split_whitespace().collect();
     if fields.len() != LEVELS {
-        return Err(format!("{} fields instead of {LEVELS}", fields.len()));
+        return Err(TextError::FieldCount { found: fields.len(), expected: LEVELS });
     }
     let mut at = [None; LEVELS];
     for (column, field) in fields[..COLUMNS].iter().enumerate() {
         if *field != "-" {
-            at[column] = Some(field.parse().map_err(|_| format!("{field:?} is not a number"))?);
+            at[column] = Some(field.parse().map_err(|_| TextError::NotANumber((*field).to_string()))?);
         }
     }
     for number in parse_list(fields[COLUMNS])? {
         if rows.iter().any(|row: &Row| row.number == number) {
-            return Err(format!("processor {number} appears twice"));
+            return Err(TextError::Repeated(number));
         }
         at[Level::Processor as usize] = Some(number);
         rows.push(Row { number, at });
@@ -68,13 +70,13 @@ fn parse_core(line: &str, rows: &mut Vec<Row>) -> Result<(), String> {
 ///
 /// # Errors
 /// The part that is not a number or a range.
-pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
+pub fn parse_list(text: &str) -> Result<Vec<u32>, TextError> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',').filter(|part| !part.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         match (first.parse::<u32>(), last.parse::<u32>()) {
             (Ok(first), Ok(last)) if first <= last && last <= MAXIMUM_NUMBER => numbers.extend(first..=last),
-            _ => return Err(format!("{part:?} is not a number or a range")),
+            _ => return Err(TextError::NotARange(part.to_string())),
         }
     }
     Ok(numbers)
@@ -133,7 +135,7 @@ mod tests {
     }
 
     fn check_refused(text: &str, part: &str) {
-        let error = Machine::parse(text).unwrap_err();
+        let error = Machine::parse(text).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
 

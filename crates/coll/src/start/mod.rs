@@ -22,6 +22,8 @@ pub use fit::{Fitted, fit};
 use std::fmt;
 use std::str::FromStr;
 
+use crate::text_error::TextError;
+
 /// Bytes of a process's address.
 const ADDRESS_BYTES: f64 = 28.0;
 /// Bytes that a process sends to each of its peers in the schemes of the paper (a queue pair's number).
@@ -226,12 +228,12 @@ impl Runs {
     ///
     /// # Errors
     /// Returns the number of the first invalid line, and the reason.
-    pub fn parse(text: &str) -> Result<Runs, String> {
+    pub fn parse(text: &str) -> Result<Runs, TextError> {
         let mut runs = Runs::default();
         let mut shared = 0;
         for (number, line) in text.lines().enumerate() {
             let words: Vec<&str> = line.split('#').next().unwrap_or_default().split_whitespace().collect();
-            let wrong = |why: String| format!("line {}: {why}", number + 1);
+            let wrong = |error: TextError| error.in_line(number + 1);
             match words[..] {
                 [] => {}
                 ["shared", processors] => shared = parse(processors).map_err(wrong)?,
@@ -245,7 +247,7 @@ impl Runs {
                     let (job, measured) = run(hosts, ranks, shared, bytes).map_err(wrong)?;
                     runs.memory.push(Run { scheme, job, measured });
                 }
-                _ => return Err(wrong("not \"time SCHEME HOSTS RANKS SECONDS\" or the like".to_string())),
+                _ => return Err(wrong(TextError::RunForm)),
             }
         }
         Ok(runs)
@@ -266,17 +268,17 @@ impl Runs {
     }
 }
 
-fn run(hosts: &str, ranks: &str, shared: u32, measured: &str) -> Result<(Job, f64), String> {
+fn run(hosts: &str, ranks: &str, shared: u32, measured: &str) -> Result<(Job, f64), TextError> {
     let job = Job { hosts: parse(hosts)?, ranks: parse(ranks)?, shared };
     let measured: f64 = parse(measured)?;
     if job.hosts == 0 || job.ranks < job.hosts || !(measured.is_finite() && measured > 0.0) {
-        return Err("hosts, at least as many ranks, and a positive measure are expected".to_string());
+        return Err(TextError::RunValues);
     }
     Ok((job, measured))
 }
 
-fn parse<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{text:?} is not a number"))
+fn parse<T: FromStr>(text: &str) -> Result<T, TextError> {
+    text.parse().map_err(|_| TextError::NotANumber(text.to_string()))
 }
 
 const SPREADS: [(&str, Spread); 3] =
@@ -293,9 +295,9 @@ const EXCHANGES: [(&str, SimulatedExchange); 6] = [
 
 /// `tree:8+ring`, `star` (by request): how processes are started, and how they find each other.
 impl FromStr for Scheme {
-    type Err = String;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Scheme, String> {
+    fn from_str(text: &str) -> Result<Scheme, TextError> {
         let (first, second) = text.split_once('+').unwrap_or((text, "request"));
         let spread = match first.strip_prefix("tree:") {
             Some(radix) => Spread::Tree(parse::<std::num::NonZeroU32>(radix)?.get()),
@@ -306,24 +308,28 @@ impl FromStr for Scheme {
 }
 
 impl FromStr for Connections {
-    type Err = String;
+    type Err = TextError;
 
-    fn from_str(text: &str) -> Result<Connections, String> {
+    fn from_str(text: &str) -> Result<Connections, TextError> {
         match (text, text.strip_prefix("adaptive:")) {
             ("static", _) => Ok(Connections::Static),
             ("adaptive", _) => Ok(Connections::Adaptive(0)),
             (_, Some(peers)) => parse(peers).map(Connections::Adaptive),
-            _ => Err(format!("{text:?} is neither static nor adaptive nor adaptive:PEERS")),
+            _ => Err(unknown(text, "static, adaptive, adaptive:PEERS")),
         }
     }
 }
 
-fn named<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, String> {
+fn named<T: Copy>(names: &[(&str, T)], text: &str) -> Result<T, TextError> {
     let found = names.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let all: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-        format!("{text:?} is none of {}", all.join(", "))
+        unknown(text, &all.join(", "))
     })
+}
+
+fn unknown(word: &str, expected: &str) -> TextError {
+    TextError::UnknownWord { word: word.to_string(), expected: expected.to_string() }
 }
 
 impl fmt::Display for Scheme {

@@ -110,9 +110,9 @@ fn what_is_not_understood_is_named() {
         ("time star+rings 2 4 1", "is none of request, ring"),
         ("time star 4 2 1", "at least as many ranks"),
         ("time star 2 4 -1", "a positive measure"),
-        ("memory dynamic 2 4 1", "neither static nor adaptive"),
+        ("memory dynamic 2 4 1", "none of static, adaptive"),
     ] {
-        let error = Runs::parse(text).unwrap_err();
+        let error = Runs::parse(text).unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
     }
     for name in ["tree:8+ring", "star+request", "each+combined", "daemons+bootstrap"] {

@@ -1,12 +1,27 @@
 //! Specification of the collective operations: the initial and the final data of each, as the standard
 //! defines them, on symbolic data. Every algorithm is proved against it.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::value::{Atom, Values};
 use crate::ir::{Schedule, Tables};
 use crate::shape::{Collective, Params, Shape};
+
+/// Unit of a result that differs from the expected value.
+#[derive(Debug)]
+pub(super) struct WrongUnit {
+    unit: usize,
+    found: String,
+    expected: String,
+}
+
+impl fmt::Display for WrongUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unit {} holds {}, not {}", self.unit, self.found, self.expected)
+    }
+}
 
 /// Operation on all ranks that is to be verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,7 +280,7 @@ impl Case {
         before: &[Atom],
         after: &[Atom],
         values: &Values,
-    ) -> Result<(), String> {
+    ) -> Result<(), WrongUnit> {
         for (unit, &found) in after.iter().enumerate() {
             let unchanged = before[unit];
             let right = match self.expected(rank, unit as u64) {
@@ -277,7 +292,8 @@ impl Case {
             };
             if !right {
                 let expected = self.expected(rank, unit as u64);
-                return Err(format!("unit {unit} holds {}, not {expected:?}", values.show(found)));
+                let expected = format!("{expected:?}");
+                return Err(WrongUnit { unit, found: values.show(found).to_string(), expected });
             }
         }
         Ok(())

@@ -99,7 +99,8 @@ impl Node {
                 eprintln!(
                     "mpirun: waiting for the name server to tell where {names} is; --interface NAME makes the question needless"
                 );
-            })?,
+            })
+            .map_err(|error| error.to_string())?,
         };
         let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
         let listening = self.connections.listen(&addresses, ports, &self.poller);

@@ -146,7 +146,7 @@ pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), String> {
 
 /// Parses a list of core numbers.
 pub(super) fn list(text: &str) -> Result<Vec<u32>, String> {
-    let numbers = parse_list(text)?;
+    let numbers = parse_list(text).map_err(|error| error.to_string())?;
     if numbers.is_empty() { Err("a list of numbers is needed".to_string()) } else { Ok(numbers) }
 }
 

@@ -14,7 +14,7 @@
 //! `servers` is the expected number of servers; files can be opened once all have started. A restarted
 //! server finds its line by its name.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -227,7 +227,8 @@ impl Mount {
             Error::new(ErrorClass::Access, format!("{}: {}: {why}", what(), lock_path.display()))
         };
         let lock = options.open(&lock_path).map_err(|error| locked_by(error.to_string()))?;
-        check_owner(&lock.metadata().map_err(system)?).map_err(locked_by)?;
+        check_owner(&lock.metadata().map_err(system)?)
+            .map_err(|untrusted| locked_by(untrusted.to_string()))?;
         rustix::fs::flock(&lock, FlockOperation::LockExclusive).map_err(|error| system(error.into()))?;
         let mut mount = if path.exists() { Mount::read(path)? } else { fresh()? };
         let place = mount.enter(server)?;
@@ -247,17 +248,35 @@ impl Mount {
     }
 }
 
+/// Reason why a file is not trusted.
+#[derive(Debug)]
+enum Untrusted {
+    NotAFile,
+    OtherOwner { owner: u32, own: u32 },
+}
+
+impl fmt::Display for Untrusted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Untrusted::NotAFile => f.write_str("it is not a file"),
+            Untrusted::OtherOwner { owner, own } => {
+                write!(f, "it is a file of user {owner}, not of user {own}")
+            }
+        }
+    }
+}
+
 /// Checks that a file belongs to this user or to root.
 ///
 /// # Errors
 /// The reason for which the file is not trusted.
-fn check_owner(status: &std::fs::Metadata) -> std::result::Result<(), String> {
+fn check_owner(status: &std::fs::Metadata) -> std::result::Result<(), Untrusted> {
     let own = tutti_sys::user::own();
     if !status.is_file() {
-        return Err("it is not a file".to_string());
+        return Err(Untrusted::NotAFile);
     }
     if status.uid() != own && status.uid() != 0 {
-        return Err(format!("it is a file of user {}, not of user {own}", status.uid()));
+        return Err(Untrusted::OtherOwner { owner: status.uid(), own });
     }
     Ok(())
 }

@@ -86,7 +86,8 @@ pub fn serve(options: &Options) -> Result<(), String> {
     let root = Root::new(&options.root, mode).map_err(|error| error.to_string())?;
     let interface = match options.interface.as_str() {
         "" if options.mount.is_none() && options.towards.is_none() => IpAddr::V4(Ipv4Addr::LOCALHOST),
-        interface => tutti_sys::interface::of_this_host(interface, options.towards.as_deref())?,
+        interface => tutti_sys::interface::of_this_host(interface, options.towards.as_deref())
+            .map_err(|error| error.to_string())?,
     };
     let ports = options.ports.as_deref().map(str::parse::<PortRange>).transpose();
     let ports = ports.map_err(|_| "--ports takes a range such as 40000-40100")?;

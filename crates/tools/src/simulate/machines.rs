@@ -45,7 +45,7 @@ pub fn binding(text: &str) -> Result<Binding, String> {
         ("none", _) => Ok(Binding::None),
         (_, Some(seed)) => seed.parse().map(Binding::Random).map_err(|_| format!("{seed:?} is not a number")),
         _ => {
-            let list = tutti_topo::text::parse_list(text)?;
+            let list = tutti_topo::text::parse_list(text).map_err(|error| error.to_string())?;
             Ok(Binding::List(list.into_iter().map(|processor| processor as usize).collect()))
         }
     }

@@ -44,7 +44,7 @@ pub fn run(options: &Options) -> Result<(), String> {
             let named = |why: String| format!("{}: {why}", path.display());
             let text =
                 files::read_text_or_pipe(path, RUNS_BYTES).map_err(|error| named(error.to_string()))?;
-            Runs::parse(&text).map_err(named)?
+            Runs::parse(&text).map_err(|error| named(error.to_string()))?
         }
     };
     crate::output::show(&report(options, &runs));
@@ -138,7 +138,8 @@ mod tests {
     use crate::command_line;
 
     fn check(line: &str, runs: &str, expected: &[&str]) {
-        let command = |options: &Options| Ok(report(options, &Runs::parse(runs)?));
+        let command =
+            |options: &Options| Ok(report(options, &Runs::parse(runs).map_err(|error| error.to_string())?));
         let text = command_line::answer(line, command).unwrap_or_else(|error| error);
         for part in expected {
             assert!(text.contains(part), "{part} is not in {text}");

@@ -53,6 +53,7 @@ impl OwnJob {
     /// Fails if the text is not a model.
     pub fn model(&self) -> Result<Model, String> {
         Model::parse(std::str::from_utf8(self.job.model()).unwrap_or_default())
+            .map_err(|error| error.to_string())
     }
 }
 

@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<(), String> {
         .as_ref()
         .and_then(|path| files::read_text(path, crate::kept::MODEL_BYTES).ok())
         .unwrap_or_default();
-    let in_force = Model::parse(&text)?;
+    let in_force = Model::parse(&text).map_err(|error| error.to_string())?;
     let model = if options.regret { in_force } else { Model { corrections: Vec::new(), ..in_force } };
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
