@@ -108,7 +108,7 @@ def kill_at(cluster, step, victim, place, gate, given):
     """Takes a checkpoint of a job and kills a victim at a step of the next checkpoint, or of its restart."""
     program, rounds, expected = given
     of_restart = step.startswith(RESTART)
-    stop = {"TUTTI_CHECKPOINT_STOP": f"{1 if of_restart else 2}:{step}"}
+    stop = {"TUTTI_DEBUG": f"checkpoint_stop={1 if of_restart else 2}:{step}"}
     stop["TUTTI_CHECKPOINT_WRITING"] = "fork" if step.startswith(FORKED) else "still"
     env = {**gate.env, **({} if of_restart else stop)}
     job = begin(cluster, program, (rounds, "all"), place, env=env, ranks=RANKS)

@@ -67,7 +67,7 @@ def named(job, name):
 def begin_and_stop(mpi, place, gate, step):  # noqa: F811
     """Starts a job whose daemon stops at a step of its first checkpoint, written from copies. Returns the job
     and the daemon."""
-    env = {**FORK, "TUTTI_CHECKPOINT_STOP": f"1:{step}"}
+    env = {**FORK, "TUTTI_DEBUG": f"checkpoint_stop=1:{step}"}
     options = ["--checkpoint-dir", place, "--checkpoint-on", "USR2"]
     job = mpi.begin(2, mpi.compile("advised.c"), gate.path, options=options, env=env)
     assert job.until(lambda out, err: "ready" in out, PATIENCE), job.errors()

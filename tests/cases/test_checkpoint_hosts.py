@@ -12,7 +12,7 @@ from keeping import PATIENCE, Gate, checksum, ends_kept, ends_right, instants, k
 from keeping_hosts import ask, begin, keep, lasting_on, restart
 
 # Connections as they come: from the start, after some messages, none at all.
-WAYS = {"static": {"TUTTI_CONNECTIONS": "static"}, "on demand": {"TUTTI_CONNECT_MESSAGES": "3"},
+WAYS = {"static": {"TUTTI_CONNECTIONS": "static"}, "on demand": {"TUTTI_DEBUG": "connect_messages=3"},
         "datagrams": {"TUTTI_CONNECTIONS": "never"},
         "multicast": {"TUTTI_MULTICAST": "on", "TUTTI_ALGORITHM": "bcast=multicast,allreduce=multicast"}}
 

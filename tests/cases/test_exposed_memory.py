@@ -13,7 +13,7 @@ from harness import BUILT, SOURCES, check
 WAYS = {
     "usual": {},
     "always": {"TUTTI_MAPPED": "always"},
-    "asked": {"TUTTI_MAPPED": "always", "TUTTI_MAPPED_WATCH": "0"},
+    "asked": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "mapped_watch=0"},
     "never": {"TUTTI_MAPPED": "never"},
 }
 

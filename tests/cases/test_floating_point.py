@@ -19,7 +19,7 @@ SETTINGS = {
     "tuned": {"TUTTI_TUNE": "on", "TUTTI_EXPLAIN": "1"},
     "with a thread": {"TUTTI_PROGRESS_THREAD": "1"},
     "no single copy": {"TUTTI_SINGLE_COPY": "never"},
-    "no banks": {"TUTTI_BANK_BYTES": "0"},
+    "no banks": {"TUTTI_DEBUG": "bank_bytes=0"},
 }
 
 

@@ -14,12 +14,12 @@ WAYS = {
     "datagrams": {"TUTTI_CONNECTIONS": "never"},
     "connected at once": {"TUTTI_CONNECTIONS": "static"},
     "neighbours connected": {"TUTTI_CONNECTIONS": "partially-static"},
-    "connected at the first message": {"TUTTI_CONNECT_MESSAGES": "1"},
-    "few connections": {"TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2"},
+    "connected at the first message": {"TUTTI_DEBUG": "connect_messages=1"},
+    "few connections": {"TUTTI_DEBUG": "max_connections=2,connect_messages=2"},
     "no eager": {"TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0"},
     "all read": {"TUTTI_EAGER_BYTES": "0", "TUTTI_CONNECTED_EAGER_BYTES": "0", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_CONNECTIONS": "static"},
     "read over few connections": {
-        "TUTTI_EAGER_BYTES": "100", "TUTTI_CONNECTED_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_MAX_CONNECTIONS": "2", "TUTTI_CONNECT_MESSAGES": "2",
+        "TUTTI_EAGER_BYTES": "100", "TUTTI_CONNECTED_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1", "TUTTI_DEBUG": "max_connections=2,connect_messages=2",
     },
     "all streamed": {"TUTTI_REMOTE_READ_BYTES": "0"},
     "hardly any room": {"TUTTI_UNEXPECTED_BYTES": "0"},
@@ -30,7 +30,7 @@ WAYS = {
     "read without connections": {
         "TUTTI_FABRIC": "tcp;ofi_rxm", "TUTTI_EAGER_BYTES": "100", "TUTTI_REMOTE_READ_BYTES": "1",
     },
-    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_DEBUG": "yield_rounds=0"},
 }
 
 

@@ -49,7 +49,7 @@ def test_bad_input(tutti, ranks):
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 def test_wrong_arguments_are_named(tutti, ranks):
     program = tutti.compile("arguments.c")
-    check(tutti.run(ranks, program, env={"TUTTI_CHECK_ARGUMENTS": "1"}))
+    check(tutti.run(ranks, program, env={"TUTTI_DEBUG": "check_arguments=1"}))
     # Checks of handles, ranks and other arguments that take no time are made with every setting.
     check(tutti.run(ranks, program, "unchecked"))
 
@@ -107,13 +107,13 @@ PATHS = {
     "double copy": {"TUTTI_SINGLE_COPY": "never"},
     "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "no eager": {"TUTTI_EAGER_BYTES": "0"},
-    "small pieces": {"TUTTI_FRAGMENT_BYTES": "1K", "TUTTI_SINGLE_COPY": "never"},
+    "small pieces": {"TUTTI_DEBUG": "fragment_bytes=1K", "TUTTI_SINGLE_COPY": "never"},
     "little room": {"TUTTI_UNEXPECTED_BYTES": "64K"},
-    "hardly any room": {"TUTTI_UNEXPECTED_BYTES": "0", "TUTTI_COLLECTIVE_BYTES": "0"},
-    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "hardly any room": {"TUTTI_UNEXPECTED_BYTES": "0", "TUTTI_DEBUG": "collective_bytes=0"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_DEBUG": "yield_rounds=0"},
     "type checks": {"TUTTI_CHECK_TYPES": "1"},
-    "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K"},
-    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_EAGER_BYTES": "4K", "TUTTI_MAPPED_HOME": "always"},
+    "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "map_bytes=4K", "TUTTI_EAGER_BYTES": "4K"},
+    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "map_bytes=4K,mapped_home=always", "TUTTI_EAGER_BYTES": "4K"},
 }
 # And every way to the memory of windows.
 WINDOW_PATHS = {
@@ -122,7 +122,7 @@ WINDOW_PATHS = {
     "no reach": {"TUTTI_SINGLE_COPY": "never"},
     "not mapped": {"TUTTI_MAPPED": "never"},
     "mapped at once": {"TUTTI_MAPPED": "always"},
-    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_DEBUG": "yield_rounds=0"},
 }
 
 
@@ -133,7 +133,7 @@ def test_path(tutti, program, path):
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("setting", [{"TUTTI_MAP_AFTER": "3"}, PATHS["mapped at once"], {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always"}])
+@pytest.mark.parametrize("setting", [{"TUTTI_DEBUG": "map_after=3"}, PATHS["mapped at once"], {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always"}])
 def test_mapped_messages(tutti, ranks, setting):
     outcome = tutti.run(ranks, tutti.compile("mapped_messages.c"), env={"TUTTI_COUNTERS": "1", **setting})
     check(outcome)
@@ -264,7 +264,7 @@ def test_stress(tutti, path):
 
 @pytest.mark.parametrize("ranks", [1, 2, 5])
 def test_finalize_with_messages_nobody_receives(tutti, ranks):
-    check(tutti.run(ranks, tutti.compile("unreceived.c"), 2000, env={"TUTTI_RING_BYTES": "4096"}))
+    check(tutti.run(ranks, tutti.compile("unreceived.c"), 2000, env={"TUTTI_DEBUG": "ring_bytes=4096"}))
 
 
 @pytest.mark.parametrize("what, said", [("twice", "MPI_Init: MPI is initialised already"), ("before", "rank 0: error in MPI_Comm_size: called before MPI_Init"),
@@ -286,15 +286,15 @@ def test_disagreements(tutti, ranks):
 
 
 # Without banks all collectives are messages, as between hosts.
-MESSAGES = {"messages": {"TUTTI_COLLECTIVE_BYTES": "0"}, "no eager": {"TUTTI_COLLECTIVE_BYTES": "0", "TUTTI_EAGER_BYTES": "0"},
-            "rings": {"TUTTI_COLLECTIVE_BYTES": "0", "TUTTI_ALGORITHM": "bcast=scatter_ring,reduce=rabenseifner"}}
+MESSAGES = {"messages": {"TUTTI_DEBUG": "collective_bytes=0"}, "no eager": {"TUTTI_DEBUG": "collective_bytes=0", "TUTTI_EAGER_BYTES": "0"},
+            "rings": {"TUTTI_DEBUG": "collective_bytes=0", "TUTTI_ALGORITHM": "bcast=scatter_ring,reduce=rabenseifner"}}
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_characters_are_small_integers(tutti, ranks):
     program = tutti.compile("chars.c")
     check(tutti.run(ranks, program))
-    check(tutti.run(ranks, program, env={"TUTTI_ONE_SIDED": "messages", "TUTTI_COLLECTIVE_BYTES": "0"}))
+    check(tutti.run(ranks, program, env={"TUTTI_ONE_SIDED": "messages", "TUTTI_DEBUG": "collective_bytes=0"}))
     check(tutti.run(ranks, program, "strict", env={"TUTTI_CHECK_TYPES": "1"}))
     check(tutti.run(ranks, program, "strict", env={"TUTTI_CHECK_TYPES": "1", "TUTTI_ONE_SIDED": "messages"}))
 

@@ -23,23 +23,23 @@ def test_what_is_freed_leaves_nothing_behind(tutti, ranks):
 def test_numbers_come_again(tutti, ranks, after):
     """All counters are short of their end by so much that it is passed."""
     program = tutti.compile("wraps.c")
-    check(tutti.run(ranks, program, TIMES, env={"TUTTI_WRAP_AFTER": after}, seconds=300 + TIMES // 10))
+    check(tutti.run(ranks, program, TIMES, env={"TUTTI_DEBUG": f"wrap_after={after}"}, seconds=300 + TIMES // 10))
 
 
-@pytest.mark.parametrize("setting", [{"TUTTI_COLLECTIVE_BYTES": "0"}, {"TUTTI_COLLECTIVE_BYTES": "1M"}, {"TUTTI_TUNE": "on"}])
+@pytest.mark.parametrize("setting", [{"TUTTI_DEBUG": "collective_bytes=0"}, {"TUTTI_DEBUG": "collective_bytes=1M"}, {"TUTTI_TUNE": "on"}])
 def test_numbers_come_again_where_there_is_no_shared_memory_or_tuning(tutti, setting):
     program = tutti.compile("wraps.c")
-    check(tutti.run(2, program, TIMES, env={"TUTTI_WRAP_AFTER": "100", **setting}, seconds=300 + TIMES // 10))
+    check(tutti.run(2, program, TIMES, env={**setting, "TUTTI_DEBUG": ",".join(["wrap_after=100", setting.get("TUTTI_DEBUG", "")])}, seconds=300 + TIMES // 10))
 
 
-@pytest.mark.parametrize("setting", [{}, {"TUTTI_COLLECTIVE_BYTES": "0"}])
+@pytest.mark.parametrize("setting", [{}, {"TUTTI_DEBUG": "collective_bytes=0"}])
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_communicators_are_freed_before_their_operations_end(tutti, ranks, setting):
     check(tutti.run(ranks, tutti.compile("freed_early.c"), env=setting))
 
 
 def test_a_request_too_many_is_refused(tutti):
-    check(tutti.run(1, tutti.compile("too_many_requests.c"), env={"TUTTI_WRAP_AFTER": "1000"}))
+    check(tutti.run(1, tutti.compile("too_many_requests.c"), env={"TUTTI_DEBUG": "wrap_after=1000"}))
 
 
 @pytest.mark.parametrize("ranks", [2, 3])

@@ -17,7 +17,7 @@ import spaces  # noqa: E402
 # Everything goes by the ways that may be refused.
 SETTINGS = {
     "as usual": {},
-    "mapped": {"TUTTI_MAPPED": "always", "TUTTI_MAP_BYTES": "4K", "TUTTI_SINGLE_COPY_BYTES": "1"},
+    "mapped": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "map_bytes=4K", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "not mapped": {"TUTTI_MAPPED": "never", "TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
 }
 

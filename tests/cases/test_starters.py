@@ -159,7 +159,7 @@ def test_sessions_without_a_world(starter, mpi):
 
 @pytest.mark.parametrize("variables, why", [
     ({"PMI_FD": "987654", "PMI_RANK": "0", "PMI_SIZE": "2"}, "PMI"),
-    ({"PMIX_RANK": "0", "PMIX_NAMESPACE": "nowhere", "TUTTI_PMIX_LIBRARY": "/nowhere/libpmix.so.2"}, "PMIx"),
+    ({"PMIX_RANK": "0", "PMIX_NAMESPACE": "nowhere", "TUTTI_DEBUG": "pmix_library=/nowhere/libpmix.so.2"}, "PMIx"),
     ({"TUTTI_STARTER": "pmi"}, "PMI_FD"),
 ])
 def test_a_starter_that_is_not_there_is_told(tutti, job, variables, why):

@@ -15,14 +15,14 @@ SETTINGS = {
     "single copy": {"TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
     "double copy": {"TUTTI_SINGLE_COPY": "never"},
     "mapped": {"TUTTI_MAPPED": "always"},
-    "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_MAP_AFTER": "1", "TUTTI_MAP_BYTES": "4K"},
-    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_MAPPED_HOME": "always"},
+    "mapped at once": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "map_after=1,map_bytes=4K"},
+    "mapped and sent home": {"TUTTI_MAPPED": "always", "TUTTI_DEBUG": "mapped_home=always"},
     "not mapped": {"TUTTI_MAPPED": "never"},
     "mapped, all else single copy": {"TUTTI_MAPPED": "always", "TUTTI_SINGLE_COPY": "always", "TUTTI_SINGLE_COPY_BYTES": "1"},
-    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"},
+    "park at once": {"TUTTI_SPIN_US": "0", "TUTTI_DEBUG": "yield_rounds=0"},
     "no eager": {"TUTTI_EAGER_BYTES": "0"},
-    "small banks": {"TUTTI_BANK_BYTES": "4K", "TUTTI_BANK_SMALL_BYTES": "256", "TUTTI_BANK_SMALL_SLOTS": "2"},
-    "little shared memory": {"TUTTI_COLLECTIVE_BYTES": "64K"},
+    "small banks": {"TUTTI_DEBUG": "bank_bytes=4K,bank_small_bytes=256,bank_small_slots=2"},
+    "little shared memory": {"TUTTI_DEBUG": "collective_bytes=64K"},
     "deterministic": {"TUTTI_DETERMINISTIC": "1"},
 }
 
@@ -84,5 +84,5 @@ def test_collectives_that_do_not_fit(tutti, request, forms, bytes_shared):
         pytest.skip("make stress")
     for ranks in RANKS + [3]:
         program = tutti.compile("misfits.c")
-        outcome = tutti.run(ranks, program, *forms, env={"TUTTI_COLLECTIVE_BYTES": bytes_shared}, seconds=200)
+        outcome = tutti.run(ranks, program, *forms, env={"TUTTI_DEBUG": f"collective_bytes={bytes_shared}"}, seconds=200)
         assert outcome.status == 0 and "ok" in outcome.out.split(), f"{ranks} ranks: {outcome}"

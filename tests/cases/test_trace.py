@@ -64,9 +64,9 @@ def test_program_is_traced(tutti, tmp_path, ranks, name):
 def test_a_trace_has_a_bound(tutti, tmp_path):
     path = tmp_path / "run.json"
     outcome = tutti.run(2, tutti.compile("one_collective.c"), "ring", 8, 500, options=["--trace", path],
-                        env={"TUTTI_TRACE_EVENTS": "100"})
+                        env={"TUTTI_DEBUG": "trace_events=100"})
     check(outcome)
-    assert len(events(path)) == 200 and "did not fit into the trace (TUTTI_TRACE_EVENTS)" in outcome.err, str(outcome)
+    assert len(events(path)) == 200 and "did not fit into the trace (TUTTI_DEBUG=trace_events=N)" in outcome.err, str(outcome)
 
 
 def test_a_trace_that_cannot_be_written_is_no_end(tutti, tmp_path):

@@ -15,7 +15,7 @@ SETTINGS = [
     ("TUTTI_THREAD_LANES", "0", ["from 1 to 8"]),
     ("TUTTI_SILENCE_MS", "99999999999999999", ["from 1 to"]),
     ("TUTTI_MULTICAST_WINDOW", "5000", ["from 1 to 4096"]),
-    ("TUTTI_BANK_SMALL_SLOTS", "1000", ["from 2 to 128"]),
+    ("TUTTI_DEBUG", "bank_small_slots=1000", ["from 2 to 128"]),
     ("TUTTI_SPIN_US", "-7", ["from -1 to"]),
 ]
 

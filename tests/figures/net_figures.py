@@ -120,7 +120,7 @@ def chain(bench):
     processes that sleep."""
     daemons = Daemons(bench.testbed)
     along = {"TUTTI_ALGORITHM": "bcast=kary:radix=1"}
-    asleep = {"TUTTI_SPIN_US": "0", "TUTTI_YIELD_ROUNDS": "0"}
+    asleep = {"TUTTI_SPIN_US": "0", "TUTTI_DEBUG": "yield_rounds=0"}
     try:
         say(bench.hosts, "kernel", *figures(bench.run("chain", 100, 1, env={**KERNEL, **along})))
         say(bench.hosts, "looking", *figures(bench.run("chain", 100, 0, env={**HOSTS, **along})))

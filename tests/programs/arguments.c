@@ -1,7 +1,7 @@
 /* A table of calls with one wrong argument each: the class, and an error string that names the function, the
  * argument and the rank.
  *
- * usage: arguments [unchecked]      unchecked: what takes time is not looked at; otherwise TUTTI_CHECK_ARGUMENTS=1
+ * usage: arguments [unchecked]      unchecked: what takes time is not looked at; otherwise check_arguments of TUTTI_DEBUG
  */
 #include "check.h"
 

@@ -1,4 +1,4 @@
-/* A request beyond the limit is refused with MPI_ERR_NO_MEM. The program goes on. TUTTI_WRAP_AFTER has that
+/* A request beyond the limit is refused with MPI_ERR_NO_MEM. The program goes on. The key wrap_after has that
  * happen early. */
 #include "check.h"
 

@@ -53,7 +53,7 @@ static void before_init(void) {
     CHECK(MPI_T_cvar_read(copies, &word) == MPI_SUCCESS && word == 2);
     CHECK(MPI_T_cvar_handle_free(&copies) == MPI_SUCCESS);
 
-    MPI_T_cvar_handle launch = control("TUTTI_LAUNCH_RADIX", &count);
+    MPI_T_cvar_handle launch = control("TUTTI_START_MS", &count);
     CHECK(MPI_T_cvar_write(launch, &bytes) == MPI_T_ERR_CVAR_SET_NEVER);
     CHECK(MPI_T_cvar_handle_free(&launch) == MPI_SUCCESS);
 

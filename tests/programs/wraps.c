@@ -1,4 +1,4 @@
-/* Numbers that come again: contexts, operations, persistent operations, their starts. TUTTI_WRAP_AFTER has
+/* Numbers that come again: contexts, operations, persistent operations, their starts. The key wrap_after has
  * that happen early.
  * argument: how often each is taken, some times as many as until then */
 #include "check.h"

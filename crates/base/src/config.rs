@@ -2,11 +2,12 @@
 //!
 //! A setting is an environment variable `TUTTI_NAME`. It is parsed once, when a process starts, into
 //! the typed field of [`Config`] it belongs to; a wrong value or an unknown `TUTTI_` name is refused
-//! by name. `tutti info` prints those for users, `--all-settings` this table; MPI_T has it as control
-//! variables.
+//! by name. `tutti info` prints those for users, `--all-settings` this table and the keys of TUTTI_DEBUG;
+//! MPI_T has the settings as control variables.
 //!
 //! To add a setting: a field in its concern (`messages`, `network`, ...), and a row in `registry`
-//! beside it. Nothing else.
+//! beside it. Nothing else. A switch for tests or for the search for a fault is a key of TUTTI_DEBUG
+//! (`registry::debug`).
 
 pub mod algorithms;
 mod checkpoint;
@@ -36,7 +37,7 @@ pub use launch::{ForeignMpi, Launch, Starter};
 pub use memory::{CopyBy, Mapped, MappedHome, OneSided, PeerMemory};
 pub use messages::{Messages, RemoteRead, SingleCopy};
 pub use network::{Connections, Network, Protection, check_interface};
-pub use registry::SETTINGS;
+pub use registry::{CONTROL_VARIABLES, DEBUG_KEYS, SETTINGS};
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;
 pub use waiting::{MAX_LANES, Waiting};
@@ -183,11 +184,20 @@ impl Config {
             let setting = SETTINGS
                 .iter()
                 .find(|setting| setting.name == name)
-                .ok_or_else(|| refuse("no such setting".to_string()))?;
+                .ok_or_else(|| refuse(unknown(&name, &value)))?;
             (setting.set)(&mut config, value.trim())
                 .map_err(|reason| refuse(format!("{value:?} is not {reason}")))?;
         }
         Ok(config)
+    }
+}
+
+/// Returns the reason for which a variable is refused that is no setting.
+fn unknown(name: &str, value: &str) -> String {
+    let key = name.trim_start_matches("TUTTI_").to_lowercase();
+    match DEBUG_KEYS.iter().any(|known| known.name == key) {
+        true => format!("no such setting; {key}={value} is a part of TUTTI_DEBUG"),
+        false => "no such setting".to_string(),
     }
 }
 
@@ -217,14 +227,6 @@ mod tests {
         );
         check("TUTTI_EAGRE_BYTES", "1", Err("TUTTI_EAGRE_BYTES: no such setting"));
         check("TUTTI_JOB_FD", "whatever", Ok(Config::default()));
-        check(
-            "TUTTI_BANK_BYTES",
-            "32K",
-            Ok(Config::default().changed(|c| c.collectives.bank_bytes = Some(32 << 10))),
-        );
-        check("TUTTI_BANK_BYTES", "some", Err("1M, or auto"));
-        check("TUTTI_REMOTE_READ", "always", Err("auto or never"));
-        check("TUTTI_COPY_BY", "fast", Err("auto, attach, xpmem or knem"));
         check("TUTTI_CONNECTIONS", "some", Err("never, on-demand, partially-static or static"));
         let ports = PortRange::new(40000, 40010);
         check(
@@ -248,15 +250,23 @@ mod tests {
             ("TUTTI_SILENCE_MS", "0", "from 1 to 31536000000"),
             ("TUTTI_START_MS", "99999999999999", "from 1 to 31536000000"),
             ("TUTTI_MULTICAST_WINDOW", "0", "from 1 to 4096"),
-            ("TUTTI_BANK_SMALL_SLOTS", "129", "from 2 to 128"),
-            ("TUTTI_BANK_BYTES", "1", "0, or from 4096 to 134217728, or auto"),
-            ("TUTTI_RING_BYTES", "1", "0, or from 4096 to 1073741824"),
-            ("TUTTI_FRAGMENT_BYTES", "0", "from 64 to"),
-            ("TUTTI_LAUNCH_RADIX", "65537", "from 0 to 65536"),
-            ("TUTTI_TRACE_EVENTS", "0", "from 1 to"),
+            ("TUTTI_DEBUG", "bank_small_slots=129", "bank_small_slots takes a number from 2 to 128"),
+            (
+                "TUTTI_DEBUG",
+                "bank_bytes=1",
+                "bank_bytes takes a size such as 65536, 64K or 1M; 0, or from 4096 to 134217728, or auto",
+            ),
+            (
+                "TUTTI_DEBUG",
+                "ring_bytes=1",
+                "ring_bytes takes a size such as 65536, 64K or 1M; 0, or from 4096 to 1073741824",
+            ),
+            ("TUTTI_DEBUG", "fragment_bytes=0", "fragment_bytes takes a number from 64 to"),
+            ("TUTTI_DEBUG", "launch_radix=65537", "launch_radix takes a number from 0 to 65536"),
+            ("TUTTI_DEBUG", "trace_events=0", "trace_events takes a number from 1 to"),
             ("TUTTI_INTERFACE", "10.0.0.0/33", "a network such as 10.1.0.0/16"),
             ("TUTTI_INTERFACE", "eth0,eth1 and others", "the name of an interface"),
-            ("TUTTI_CHECKPOINT_STOP", "soon", "SET:STEP"),
+            ("TUTTI_DEBUG", "checkpoint_stop=soon", "checkpoint_stop takes SET:STEP"),
             ("TUTTI_INITIAL_ERROR_HANDLER", "none", "mpi_errors_abort or mpi_errors_return"),
         ] {
             check(name, value, Err(part));
@@ -329,11 +339,35 @@ mod tests {
     }
 
     #[test]
-    fn few_settings_are_documented() {
+    fn settings_are_few_and_their_names_differ() {
         let documented = SETTINGS.iter().filter(|setting| setting.audience == Audience::User);
-        assert!(documented.count() <= 32, "what only developers turn is theirs");
-        let names: std::collections::BTreeSet<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
-        assert_eq!(names.len(), SETTINGS.len());
+        assert!(documented.count() <= 31, "settings that only developers need are keys of TUTTI_DEBUG");
+        assert!(SETTINGS.len() <= 45, "each setting needs a reason to exist");
+        let names = SETTINGS.iter().chain(DEBUG_KEYS).map(|setting| setting.name);
+        let distinct: std::collections::BTreeSet<&str> = names.collect();
+        assert_eq!(distinct.len(), SETTINGS.len() + DEBUG_KEYS.len());
+    }
+
+    #[test]
+    fn debug_keys_are_read_and_shown() {
+        let changed = Config::default().changed(|c| {
+            c.collectives.bank_bytes = Some(32 << 10);
+            c.waiting.move_apart = false;
+        });
+        check("TUTTI_DEBUG", " move_apart=0, bank_bytes = 32K,", Ok(changed.clone()));
+        let debug =
+            SETTINGS.iter().find(|setting| setting.name == "TUTTI_DEBUG").expect("it is in the table");
+        assert_eq!(debug.show(&changed), "bank_bytes=32768,move_apart=0");
+        assert_eq!(debug.show(&Config::default()), "");
+        check("TUTTI_DEBUG", "bank_bytes", Err("\"bank_bytes\" has no value"));
+        check("TUTTI_DEBUG", "bank=4", Err("there is no key \"bank\""));
+        check("TUTTI_DEBUG", "copy_by=fast", Err("copy_by takes auto, attach, xpmem or knem"));
+        check(
+            "TUTTI_BANK_BYTES",
+            "32K",
+            Err("TUTTI_BANK_BYTES: no such setting; bank_bytes=32K is a part of TUTTI_DEBUG"),
+        );
+        check("TUTTI_CHECKPOINT", "now", Err("no such setting"));
     }
 
     #[test]

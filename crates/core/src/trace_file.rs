@@ -29,7 +29,7 @@ pub fn collect(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let (mut events, lost) = trace::end();
     if lost > 0 {
         eprintln!(
-            "Tutti: rank {}: {lost} events did not fit into the trace (TUTTI_TRACE_EVENTS)",
+            "Tutti: rank {}: {lost} events did not fit into the trace (TUTTI_DEBUG=trace_events=N)",
             process.rank
         );
     }

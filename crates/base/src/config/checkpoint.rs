@@ -72,8 +72,6 @@ impl CheckpointPacking {
 /// Settings of checkpoints (S7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoints {
-    /// Request that the program has made through MPI_T.
-    pub checkpoint: Checkpoint,
     /// Time at which checkpoints are written.
     pub checkpoint_writing: CheckpointWriting,
     /// Whether they are packed.
@@ -85,7 +83,6 @@ pub struct Checkpoints {
 impl Default for Checkpoints {
     fn default() -> Checkpoints {
         Checkpoints {
-            checkpoint: Checkpoint::No,
             checkpoint_writing: CheckpointWriting::Auto,
             checkpoint_packing: CheckpointPacking::Auto,
             checkpoint_stop: String::new(),

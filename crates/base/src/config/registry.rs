@@ -2,6 +2,7 @@
 
 mod checkpoint;
 mod collectives;
+mod debug;
 mod diagnosis;
 mod files;
 mod launch;
@@ -12,8 +13,10 @@ mod waiting;
 
 use super::setting::Setting;
 
-/// The rows of each concern, in the order in which `tutti info` shows them.
-const CONCERNS: [&[Setting]; 9] = [
+pub use debug::DEBUG_KEYS;
+
+/// Rows of settings by concern, in the order in which `tutti info` shows them, and at the end the requests.
+const GROUPS: [&[Setting]; 10] = [
     messages::ROWS,
     memory::ROWS,
     waiting::ROWS,
@@ -23,27 +26,34 @@ const CONCERNS: [&[Setting]; 9] = [
     checkpoint::ROWS,
     network::ROWS,
     files::ROWS,
+    checkpoint::REQUESTS,
 ];
-
-const COUNT: usize = {
-    let (mut count, mut concern) = (0, 0);
-    while concern < CONCERNS.len() {
-        count += CONCERNS[concern].len();
-        concern += 1;
-    }
-    count
-};
+const CONCERNS: &[&[Setting]] = GROUPS.split_at(9).0;
 
 /// All settings, in the order in which `tutti info` prints them.
-pub static SETTINGS: &[Setting] = &{
-    let (mut all, mut count, mut concern) = ([messages::ROWS[0]; COUNT], 0, 0);
-    while concern < CONCERNS.len() {
+pub static SETTINGS: &[Setting] = &joined::<{ count(CONCERNS) }>(CONCERNS);
+
+/// Settings and behind them requests, which MPI_T has as control variables.
+pub static CONTROL_VARIABLES: &[Setting] = &joined::<{ count(&GROUPS) }>(&GROUPS);
+
+const fn count(groups: &[&[Setting]]) -> usize {
+    let (mut count, mut group) = (0, 0);
+    while group < groups.len() {
+        count += groups[group].len();
+        group += 1;
+    }
+    count
+}
+
+const fn joined<const N: usize>(groups: &[&[Setting]]) -> [Setting; N] {
+    let (mut all, mut count, mut group) = ([messages::ROWS[0]; N], 0, 0);
+    while group < groups.len() {
         let mut row = 0;
-        while row < CONCERNS[concern].len() {
-            all[count] = CONCERNS[concern][row];
+        while row < groups[group].len() {
+            all[count] = groups[group][row];
             (row, count) = (row + 1, count + 1);
         }
-        concern += 1;
+        group += 1;
     }
     all
-};
+}

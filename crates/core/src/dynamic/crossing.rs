@@ -198,7 +198,7 @@ fn open(
     let link = FabricLink::new(&process.config, &identity, Box::new(addresses.clone()))?;
     if process.messages.borrow(held).longest_payload() > link.max_payload() {
         let reason = format!(
-            "TUTTI_EAGER_BYTES and TUTTI_FRAGMENT_BYTES must be at most {} where jobs meet over the network",
+            "TUTTI_EAGER_BYTES and fragment_bytes of TUTTI_DEBUG must be at most {} where jobs meet over the network",
             link.max_payload()
         );
         return Err(io::Error::other(reason));

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use tutti_base::config::{Checkpoint, Config, ConfigError, SETTINGS, ValueKind};
+use tutti_base::config::{CONTROL_VARIABLES, Checkpoint, Config, ConfigError, ValueKind};
 use tutti_sys::spawning;
 
 use super::Names;
@@ -48,7 +48,7 @@ pub fn at_start() -> Result<Config, ConfigError> {
 
 /// Returns the type of a setting.
 pub fn type_of(index: usize) -> Type {
-    match SETTINGS[index].kind {
+    match CONTROL_VARIABLES[index].kind {
         ValueKind::Size | ValueKind::Count | ValueKind::Milliseconds => Type::Count,
         ValueKind::Microseconds => Type::Number,
         ValueKind::Words(words) => Type::Word(words),
@@ -61,7 +61,7 @@ pub fn type_of(index: usize) -> Type {
 /// # Errors
 /// An error for a wrong value in the environment.
 pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError> {
-    let setting = &SETTINGS[index];
+    let setting = &CONTROL_VARIABLES[index];
     match config {
         Some(config) => {
             Ok(setting.show(&config.clone().changed(|c| c.collectives.tune = wishes::tune_of(config))))
@@ -72,12 +72,12 @@ pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError
 
 /// Returns true if a setting can be written while the process runs.
 pub fn is_always_writable(index: usize) -> bool {
-    [TUNE, CHECKPOINT].contains(&SETTINGS[index].name)
+    [TUNE, CHECKPOINT].contains(&CONTROL_VARIABLES[index].name)
 }
 
 /// Returns true if writing a setting requests a checkpoint.
 pub fn asks_for_checkpoint(index: usize) -> bool {
-    SETTINGS[index].name == CHECKPOINT
+    CONTROL_VARIABLES[index].name == CHECKPOINT
 }
 
 /// Requests a checkpoint from the launcher of this job and host: `now` or `stop`. The checkpoint begins soon,
@@ -100,7 +100,7 @@ pub fn keep(job_id: u64, host: u32, value: &str) -> Result<(), String> {
 /// # Errors
 /// An error for an invalid value. Nothing is written then.
 pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
-    let pair = (SETTINGS[index].name.to_string(), value.to_string());
+    let pair = (CONTROL_VARIABLES[index].name.to_string(), value.to_string());
     let config = Config::from_pairs(std::iter::once(pair.clone()))?;
     if pair.0 == TUNE {
         wishes::set_tune(config.collectives.tune);
@@ -113,13 +113,13 @@ pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
 
 #[cfg(test)]
 mod tests {
-    use tutti_base::config::Scope;
+    use tutti_base::config::{SETTINGS, Scope};
 
     use super::*;
 
     fn check(name: &str, expected: (Type, Scope)) {
-        let index = SETTINGS.iter().position(|setting| setting.name == name).unwrap();
-        let got = (type_of(index), SETTINGS[index].scope);
+        let index = CONTROL_VARIABLES.iter().position(|setting| setting.name == name).unwrap();
+        let got = (type_of(index), CONTROL_VARIABLES[index].scope);
         match (got.0, expected.0) {
             (Type::Word(got), Type::Word(expected)) => assert_eq!(got, expected, "{name}"),
             (got, expected) => assert_eq!(got, expected, "{name}"),
@@ -133,7 +133,7 @@ mod tests {
         check("TUTTI_SPIN_US", (Type::Number, Scope::Process));
         check("TUTTI_EXPLAIN", (Type::Word(&["0", "1"]), Scope::Process));
         check("TUTTI_MAPPED", (Type::Word(&["auto", "always", "never"]), Scope::Job));
-        check("TUTTI_BANK_BYTES", (Type::Text, Scope::Launcher));
+        check("TUTTI_DEBUG", (Type::Text, Scope::Job));
         check("TUTTI_ALGORITHM", (Type::Text, Scope::Job));
         check("TUTTI_AGENT", (Type::Text, Scope::Launcher));
         check("TUTTI_CHECKPOINT", (Type::Word(&["no", "now", "stop"]), Scope::Process));

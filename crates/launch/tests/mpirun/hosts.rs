@@ -230,7 +230,7 @@ fn ranks_call_each_other() {
 #[test]
 fn a_host_that_falls_silent_is_named() {
     let mut arguments = on(HERE, &["{fake}", "init", "sleep:100000"]);
-    arguments.splice(0..0, ["-genv", "TUTTI_SILENCE_MS", "2000", "-genv", "TUTTI_HEARTBEAT_MS", "100"]);
+    arguments.splice(0..0, ["-genv", "TUTTI_SILENCE_MS", "2000", "-genv", "TUTTI_DEBUG", "heartbeat_ms=100"]);
     for stops_for_good in [false, true] {
         let run = start(&arguments);
         run.wait_for("fake_rank init", 6);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::roff::{Roff, bold, roman};
-use tutti_base::config::{Audience, Config, SETTINGS};
+use tutti_base::config::{Audience, Config, DEBUG_KEYS, SETTINGS, Setting};
 use tutti_launch::options::{self, OptionHelp};
 
 /// Text of the compiler wrapper, which contains its usage.
@@ -120,7 +120,6 @@ fn wrapper_page() -> Roff {
 
 /// Builds the manual page of the settings.
 fn settings_page() -> Roff {
-    let default = Config::default();
     let mut page = Roff::new();
     page.control("TH", ["tutti-settings", "7"]);
     page.control("SH", ["NAME"]).text([roman("tutti-settings - environment variables of Tutti")]);
@@ -128,18 +127,24 @@ fn settings_page() -> Roff {
         "None has to be set. A wrong value or an unknown name that begins with TUTTI_ is refused. tutti info \
          shows what is in force.",
     )]);
-    for (audience, title) in [(Audience::User, "SETTINGS"), (Audience::Developer, "FOR WHO WORKS ON TUTTI")] {
-        page.control("SH", [title]);
-        for setting in SETTINGS.iter().filter(|setting| setting.audience == audience) {
-            let value = setting.show(&default);
-            let value = if value.is_empty() { "none" } else { &value };
-            page.control("TP", []);
-            page.text([bold(setting.name), roman(format!(" ({}; {value})", setting.kind))]);
-            page.text([roman(setting.doc)]);
-        }
-    }
+    let of = |audience: Audience| SETTINGS.iter().filter(move |setting| setting.audience == audience);
+    describe_settings(&mut page, "SETTINGS", of(Audience::User));
+    describe_settings(&mut page, "SETTINGS FOR DEVELOPERS OF TUTTI", of(Audience::Developer));
+    describe_settings(&mut page, "KEYS OF TUTTI_DEBUG", DEBUG_KEYS.iter());
     page.control("SH", ["SEE ALSO"]).text([roman("mpirun(1), tutti-info(1)")]);
     page
+}
+
+fn describe_settings<'a>(page: &mut Roff, title: &str, settings: impl Iterator<Item = &'a Setting>) {
+    let default = Config::default();
+    page.control("SH", [title]);
+    for setting in settings {
+        let value = setting.show(&default);
+        let value = if value.is_empty() { "none" } else { &value };
+        page.control("TP", []);
+        page.text([bold(setting.name), roman(format!(" ({}; {value})", setting.kind))]);
+        page.text([roman(setting.doc)]);
+    }
 }
 
 #[cfg(test)]
@@ -156,7 +161,7 @@ mod tests {
     #[test]
     fn pages_name_what_the_tables_name() {
         let page = settings_page().render();
-        for setting in SETTINGS {
+        for setting in SETTINGS.iter().chain(DEBUG_KEYS) {
             assert!(page.contains(&setting.name.replace('-', "\\-")), "{}", setting.name);
         }
         assert!(wrapper_page().render().contains("removed"));

@@ -68,7 +68,7 @@ impl Known {
         let nothing = Buffer { start: 0, bytes: 0, count: 0, place: nowhere };
         let hearing = match watches {
             true => Hearing::Untried,
-            false => Hearing::Deaf("TUTTI_MAPPED_WATCH=0".into()),
+            false => Hearing::Deaf("mapped_watch=0".into()),
         };
         Known { hearing, buffers: Box::new([nothing; BUFFERS]) }
     }

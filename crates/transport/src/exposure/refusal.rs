@@ -13,7 +13,7 @@ pub enum PrivateReason {
     NoQuery,
     /// The shared object of this process could not be made.
     NoObject,
-    /// Fewer bytes in whole pages than TUTTI_MAP_BYTES.
+    /// Fewer bytes in whole pages than map_bytes of TUTTI_DEBUG.
     TooSmall,
     /// Entries with gaps between them, which others may write meanwhile or are most of it.
     Gaps,
@@ -45,7 +45,7 @@ pub enum PrivateReason {
     Unlockable,
     /// Some of the memory is mapped already, and peers may be working there.
     Busy,
-    /// The limit TUTTI_MAPPED_LIMIT is reached.
+    /// The limit mapped_limit of TUTTI_DEBUG is reached.
     Limit,
     /// No slot is free: the program keeps mapping new regions.
     Slots,
@@ -109,7 +109,7 @@ impl fmt::Display for PrivateReason {
                 "the kernel cannot say what addresses are mapped to (PROCMAP_QUERY, Linux 6.11)"
             }
             PrivateReason::NoObject => "no shared memory object could be made",
-            PrivateReason::TooSmall => "fewer bytes in whole pages than TUTTI_MAP_BYTES",
+            PrivateReason::TooSmall => "fewer bytes in whole pages than map_bytes of TUTTI_DEBUG",
             PrivateReason::Gaps => {
                 "gaps between the entries, which are not part of the operation and may be in use"
             }
@@ -128,7 +128,7 @@ impl fmt::Display for PrivateReason {
                 "RLIMIT_MEMLOCK is too low, and the memory is not known to come from malloc"
             }
             PrivateReason::Busy => "part of it is mapped already and in use",
-            PrivateReason::Limit => "TUTTI_MAPPED_LIMIT is reached",
+            PrivateReason::Limit => "mapped_limit of TUTTI_DEBUG is reached",
             PrivateReason::Slots => "too many regions",
             PrivateReason::OwnCalls => {
                 "code of the program, or of a library, makes children or changes memory by system calls of its own"

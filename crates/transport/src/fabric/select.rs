@@ -44,7 +44,8 @@ pub struct Choice {
     pub reasons: Vec<String>,
 }
 
-/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider. `read` is TUTTI_REMOTE_READ.
+/// Chooses by the setting TUTTI_FABRIC: `auto`, `sockets`, or a provider. `read` is the key remote_read of
+/// TUTTI_DEBUG.
 ///
 /// # Errors
 /// A provider that was named is not there.

@@ -5,7 +5,7 @@
 //! receive the same data at the same address, as programs do that do not use MPI_IN_PLACE: this changes
 //! nothing and is allowed. Checks of lists take time in proportion to their length. Programs are in use whose
 //! received blocks overlap without harm, for example MPICH's allgatherv4. So lists are checked with
-//! `TUTTI_CHECK_ARGUMENTS=1` only.
+//! `TUTTI_DEBUG=check_arguments=1` only.
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::collective::{Collective, Side};

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use tutti_base::Result;
-use tutti_base::config::SETTINGS;
+use tutti_base::config::CONTROL_VARIABLES;
 use tutti_core::tool::events::KINDS;
 use tutti_core::tool::variables::{self, AREAS};
 
@@ -31,7 +31,7 @@ fn members(category: c_int, areas: impl Iterator<Item = usize>) -> Vec<c_int> {
 }
 
 fn controls(category: c_int) -> Vec<c_int> {
-    if category == 1 { (0..SETTINGS.len() as c_int).collect() } else { Vec::new() }
+    if category == 1 { (0..CONTROL_VARIABLES.len() as c_int).collect() } else { Vec::new() }
 }
 
 fn performance(category: c_int) -> Vec<c_int> {

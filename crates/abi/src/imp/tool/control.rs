@@ -7,7 +7,7 @@
 use std::ffi::{CStr, c_int};
 
 use tutti_base::Result;
-use tutti_base::config::{Audience, ConfigError, SETTINGS, Scope};
+use tutti_base::config::{Audience, CONTROL_VARIABLES, ConfigError, Scope};
 use tutti_core::process;
 use tutti_core::tool::settings::{self, Type};
 
@@ -26,7 +26,7 @@ const TEXT_ROOM: usize = 1024;
 /// Returns the number of control variables (MPI_T_cvar_get_num).
 pub fn cvar_get_num(call: &mut Call, num_cvar: Out<c_int>) -> Result<()> {
     ready(call)?;
-    num_cvar.set(SETTINGS.len() as c_int)
+    num_cvar.set(CONTROL_VARIABLES.len() as c_int)
 }
 
 /// Returns the description of a control variable (MPI_T_cvar_get_info).
@@ -45,7 +45,7 @@ pub fn cvar_get_info(
     scope: Out<c_int>,
 ) -> Result<()> {
     ready(call)?;
-    let setting = item(SETTINGS, cvar_index, "cvar_index")?;
+    let setting = item(CONTROL_VARIABLES, cvar_index, "cvar_index")?;
     let index = cvar_index as usize;
     give(setting.name, name, name_len)?;
     give(setting.doc, desc, desc_len)?;
@@ -63,7 +63,7 @@ pub fn cvar_get_info(
     put(bind, MPI_T_BIND_NO_OBJECT)?;
     put(
         scope,
-        match SETTINGS[index].scope {
+        match CONTROL_VARIABLES[index].scope {
             Scope::Launcher => MPI_T_SCOPE_READONLY,
             Scope::Process => MPI_T_SCOPE_LOCAL,
             Scope::Job => MPI_T_SCOPE_ALL_EQ,
@@ -74,7 +74,7 @@ pub fn cvar_get_info(
 /// Returns the index of the control variable with this name (MPI_T_cvar_get_index).
 pub fn cvar_get_index(call: &mut Call, name: Text, cvar_index: Out<c_int>) -> Result<()> {
     ready(call)?;
-    cvar_index.set(index_of(name, SETTINGS.iter().map(|setting| setting.name))?)
+    cvar_index.set(index_of(name, CONTROL_VARIABLES.iter().map(|setting| setting.name))?)
 }
 
 /// Creates a handle of a control variable (MPI_T_cvar_handle_alloc). No setting is bound to an object.
@@ -86,7 +86,7 @@ pub fn cvar_handle_alloc(
     count: Out<c_int>,
 ) -> Result<()> {
     ready(call)?;
-    item(SETTINGS, cvar_index, "cvar_index")?;
+    item(CONTROL_VARIABLES, cvar_index, "cvar_index")?;
     handle.check()?;
     let index = cvar_index as usize;
     let elements = if settings::type_of(index) == Type::Text { TEXT_ROOM } else { 1 };
@@ -137,8 +137,8 @@ pub fn cvar_read(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Re
 /// Sets the value of a control variable (MPI_T_cvar_write).
 pub fn cvar_write(call: &mut Call, handle: MPI_T_cvar_handle, buf: Address) -> Result<()> {
     let index = variable(call, handle)?;
-    let name = SETTINGS[index].name;
-    if SETTINGS[index].scope == Scope::Launcher
+    let name = CONTROL_VARIABLES[index].name;
+    if CONTROL_VARIABLES[index].scope == Scope::Launcher
         || process::is_initialized() && !settings::is_always_writable(index)
     {
         let why =

@@ -86,7 +86,7 @@ fn put_datatype(place: HandleOut<crate::handles::kind::Datatype>, value: MPI_Dat
 fn enumerations() -> &'static [(String, Names)] {
     static ALL: OnceLock<Vec<(String, Names)>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let rows = tutti_base::config::SETTINGS.iter().enumerate();
+        let rows = tutti_base::config::CONTROL_VARIABLES.iter().enumerate();
         let settings = rows.filter_map(|(index, setting)| match settings::type_of(index) {
             settings::Type::Word(words) => Some((setting.name.to_string(), words)),
             _ => None,

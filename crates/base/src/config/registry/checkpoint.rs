@@ -6,15 +6,6 @@ use crate::config::values::one_of;
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
-        name: "TUTTI_CHECKPOINT",
-        kind: ValueKind::Words(&["no", "now", "stop"]),
-        scope: Scope::Process,
-        audience: Audience::User,
-        doc: "request of a running program (MPI_T): now writes a checkpoint, stop also ends the job",
-        set: |c, v| one_of(&Checkpoint::NAMES, v).map(|x| c.checkpoint.checkpoint = x),
-        show: |c| c.checkpoint.checkpoint.name().to_string(),
-    },
-    Setting {
         name: "TUTTI_CHECKPOINT_WRITING",
         kind: ValueKind::Words(&["auto", "still", "fork"]),
         scope: Scope::Launcher,
@@ -32,20 +23,15 @@ pub(super) const ROWS: &[Setting] = &[
         set: |c, v| one_of(&CheckpointPacking::NAMES, v).map(|x| c.checkpoint.checkpoint_packing = x),
         show: |c| c.checkpoint.checkpoint_packing.name().to_string(),
     },
-    Setting {
-        name: "TUTTI_CHECKPOINT_STOP",
-        kind: ValueKind::Text("text"),
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "for tests: SET:STEP at which daemons stop themselves (SIGSTOP); tutti checkpoints --steps lists the steps",
-        set: |c, v| {
-            let step = v.split_once(':').filter(|(set, step)| set.parse::<u64>().is_ok() && !step.is_empty());
-            if step.is_none() && !v.is_empty() {
-                return Err("SET:STEP, a number and a step".to_string());
-            }
-            c.checkpoint.checkpoint_stop = v.to_string();
-            Ok(())
-        },
-        show: |c| c.checkpoint.checkpoint_stop.clone(),
-    },
 ];
+
+/// Requests that a running program writes as a control variable of MPI_T.
+pub(super) const REQUESTS: &[Setting] = &[Setting {
+    name: "TUTTI_CHECKPOINT",
+    kind: ValueKind::Words(&["no", "now", "stop"]),
+    scope: Scope::Process,
+    audience: Audience::User,
+    doc: "request of a running program: now writes a checkpoint, stop also ends the job",
+    set: |_, v| one_of(&Checkpoint::NAMES, v).map(drop),
+    show: |_| Checkpoint::No.name().to_string(),
+}];

@@ -1,10 +1,9 @@
 //! Rows: collectives: memory, choice of algorithms, and paths between hosts.
 
-use crate::BankSizes;
 use crate::config::algorithms;
 use crate::config::collectives::{Multicast, Offload, Tune, TuneSearch};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, one_of, shown_or_auto, size_or_auto, within};
+use crate::config::values::{flag, one_of, within};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -51,44 +50,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "part of a program's time that tuning may cost, in percent",
         set: |c, v| within(v, 0, 1_000_000).map(|x| c.collectives.tune_budget = x),
         show: |c| c.collectives.tune_budget.to_string(),
-    },
-    Setting {
-        name: "TUTTI_COLLECTIVE_BYTES",
-        kind: ValueKind::Text("size | auto"),
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "greatest shared memory of collectives on a node; 0: none; auto: by the number of ranks",
-        set: |c, v| {
-            size_or_auto(v, 1, BankSizes::MOST_AREA_BYTES).map(|x| c.collectives.collective_bytes = x)
-        },
-        show: |c| shown_or_auto(c.collectives.collective_bytes),
-    },
-    Setting {
-        name: "TUTTI_BANK_BYTES",
-        kind: ValueKind::Text("size | auto"),
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "large slot: shared memory of a rank for a large operation; auto: by the number of members",
-        set: |c, v| size_or_auto(v, 4096, BankSizes::MOST_LARGE_BYTES).map(|x| c.collectives.bank_bytes = x),
-        show: |c| shown_or_auto(c.collectives.bank_bytes),
-    },
-    Setting {
-        name: "TUTTI_BANK_SMALL_BYTES",
-        kind: ValueKind::Size,
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "small slot: shared memory of a rank for a small operation",
-        set: |c, v| within(v, 64, BankSizes::MOST_SMALL_BYTES).map(|x| c.collectives.bank_small_bytes = x),
-        show: |c| c.collectives.bank_small_bytes.to_string(),
-    },
-    Setting {
-        name: "TUTTI_BANK_SMALL_SLOTS",
-        kind: ValueKind::Count,
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "number of small operations that may start before the first has ended on all ranks; at most 128",
-        set: |c, v| within(v, 2, BankSizes::MAX_SLOTS.into()).map(|x| c.collectives.bank_small_slots = x),
-        show: |c| c.collectives.bank_small_slots.to_string(),
     },
     Setting {
         name: "TUTTI_ALGORITHM",

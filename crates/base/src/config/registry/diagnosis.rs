@@ -1,10 +1,20 @@
 //! Rows: checks of programs, and reports about them.
 
+use super::debug;
 use crate::config::diagnosis::InitialErrorHandler;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, one_of, within};
+use crate::config::values::{flag, one_of};
 
 pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        name: "TUTTI_DEBUG",
+        kind: ValueKind::Text("list of key=value"),
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "switches and sizes for developers, for example map_after=1,move_apart=0; `tutti info --all-settings` lists the keys",
+        set: debug::set,
+        show: debug::show,
+    },
     Setting {
         name: "TUTTI_CHECK_TYPES",
         kind: ValueKind::Words(&["0", "1"]),
@@ -13,15 +23,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "refuse a receive whose datatype does not match the sender's, and operators on MPI_CHAR (debugging)",
         set: |c, v| flag(v).map(|x| c.diagnosis.check_types = x),
         show: |c| (c.diagnosis.check_types as u8).to_string(),
-    },
-    Setting {
-        name: "TUTTI_CHECK_ARGUMENTS",
-        kind: ValueKind::Words(&["0", "1"]),
-        scope: Scope::Process,
-        audience: Audience::Developer,
-        doc: "also check whether blocks that a collective receives overlap, which takes time",
-        set: |c, v| flag(v).map(|x| c.diagnosis.check_arguments = x),
-        show: |c| (c.diagnosis.check_arguments as u8).to_string(),
     },
     Setting {
         name: "TUTTI_BACKTRACE",
@@ -70,24 +71,6 @@ pub(super) const ROWS: &[Setting] = &[
             Ok(())
         },
         show: |c| c.diagnosis.trace.clone(),
-    },
-    Setting {
-        name: "TUTTI_TRACE_EVENTS",
-        kind: ValueKind::Count,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "greatest number of events of a rank in a trace",
-        set: |c, v| within(v, 1, 1 << 30).map(|x| c.diagnosis.trace_events = x),
-        show: |c| c.diagnosis.trace_events.to_string(),
-    },
-    Setting {
-        name: "TUTTI_WRAP_AFTER",
-        kind: ValueKind::Count,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "for tests: range after which counters wrap around (contexts, operations, persistent operations); 0: the full range",
-        set: |c, v| within(v, 0, 1 << 62).map(|x| c.diagnosis.wrap_after = x),
-        show: |c| c.diagnosis.wrap_after.to_string(),
     },
 ];
 

@@ -2,7 +2,7 @@
 
 use crate::config::launch::{ForeignMpi, Starter};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{milliseconds, one_of, within};
+use crate::config::values::{milliseconds, one_of};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -28,24 +28,6 @@ pub(super) const ROWS: &[Setting] = &[
             Ok(())
         },
         show: |c| c.launch.debugger.clone(),
-    },
-    Setting {
-        name: "TUTTI_LAUNCH_RADIX",
-        kind: ValueKind::Count,
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "number of other hosts that each host starts; 0: the first starts all",
-        set: |c, v| within(v, 0, 1 << 16).map(|x| c.launch.launch_radix = x),
-        show: |c| c.launch.launch_radix.to_string(),
-    },
-    Setting {
-        name: "TUTTI_HEARTBEAT_MS",
-        kind: ValueKind::Milliseconds,
-        scope: Scope::Launcher,
-        audience: Audience::Developer,
-        doc: "longest time without a message between the daemons of two hosts",
-        set: |c, v| milliseconds(v).map(|x| c.launch.heartbeat_ms = x),
-        show: |c| c.launch.heartbeat_ms.to_string(),
     },
     Setting {
         name: "TUTTI_SILENCE_MS",
@@ -90,18 +72,6 @@ pub(super) const ROWS: &[Setting] = &[
             };
             name.to_string()
         },
-    },
-    Setting {
-        name: "TUTTI_PMIX_LIBRARY",
-        kind: ValueKind::Text("path"),
-        scope: Scope::Process,
-        audience: Audience::Developer,
-        doc: "file of the PMIx library; by default the one that the process manager names, or libpmix.so.2 of the system",
-        set: |c, v| {
-            c.launch.pmix_library = v.to_string();
-            Ok(())
-        },
-        show: |c| c.launch.pmix_library.clone(),
     },
 ];
 

@@ -1,8 +1,8 @@
 //! Rows: Messages: protocols, the memory that they pass through, and single copies.
 
-use crate::config::messages::{RemoteRead, SingleCopy};
+use crate::config::messages::SingleCopy;
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size, size_or_zero, within};
+use crate::config::values::{one_of, size};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -33,24 +33,6 @@ pub(super) const ROWS: &[Setting] = &[
         show: |c| c.messages.unexpected_bytes.to_string(),
     },
     Setting {
-        name: "TUTTI_RING_BYTES",
-        kind: ValueKind::Size,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "size of the shared ring between two processes; 0: by the number of ranks",
-        set: |c, v| size_or_zero(v, 4096, 1 << 30).map(|x| c.messages.ring_bytes = x),
-        show: |c| c.messages.ring_bytes.to_string(),
-    },
-    Setting {
-        name: "TUTTI_FRAGMENT_BYTES",
-        kind: ValueKind::Size,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "size of the pieces in which a long message passes through shared memory",
-        set: |c, v| within(v, 64, 1 << 30).map(|x| c.messages.fragment_bytes = x),
-        show: |c| c.messages.fragment_bytes.to_string(),
-    },
-    Setting {
         name: "TUTTI_SINGLE_COPY",
         kind: ValueKind::Words(&["auto", "always", "never"]),
         scope: Scope::Process,
@@ -69,15 +51,6 @@ pub(super) const ROWS: &[Setting] = &[
         show: |c| c.messages.single_copy_bytes.to_string(),
     },
     Setting {
-        name: "TUTTI_REMOTE_READ",
-        kind: ValueKind::Words(&["auto", "never"]),
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "remote reads of long messages by a network of libfabric (FI_RMA); auto: if its provider offers them",
-        set: |c, v| remote_read(v).map(|x| c.messages.remote_read = x),
-        show: |c| format!("{:?}", c.messages.remote_read).to_lowercase(),
-    },
-    Setting {
         name: "TUTTI_REMOTE_READ_BYTES",
         kind: ValueKind::Size,
         scope: Scope::Job,
@@ -91,9 +64,4 @@ pub(super) const ROWS: &[Setting] = &[
 fn single_copy(text: &str) -> std::result::Result<SingleCopy, String> {
     use SingleCopy::{Always, Auto, Never};
     one_of(&[("auto", Auto), ("always", Always), ("never", Never)], text)
-}
-
-fn remote_read(text: &str) -> std::result::Result<RemoteRead, String> {
-    use RemoteRead::{Auto, Never};
-    one_of(&[("auto", Auto), ("never", Never)], text)
 }

@@ -3,7 +3,7 @@
 use crate::PortRange;
 use crate::config::network::{Connections, Protection, check_interface};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{one_of, size, within};
+use crate::config::values::one_of;
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -52,33 +52,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "time at which ranks on different hosts connect; until then they exchange datagrams",
         set: |c, v| connections(v).map(|x| c.network.connections = x),
         show: |c| c.network.connections.name().to_string(),
-    },
-    Setting {
-        name: "TUTTI_CONNECT_MESSAGES",
-        kind: ValueKind::Count,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "number of messages between two ranks after which they connect on demand",
-        set: |c, v| size(v).map(|x| c.network.connect_messages = x),
-        show: |c| c.network.connect_messages.to_string(),
-    },
-    Setting {
-        name: "TUTTI_CONNECT_BYTES",
-        kind: ValueKind::Size,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "number of bytes between two ranks after which they connect on demand",
-        set: |c, v| size(v).map(|x| c.network.connect_bytes = x),
-        show: |c| c.network.connect_bytes.to_string(),
-    },
-    Setting {
-        name: "TUTTI_MAX_CONNECTIONS",
-        kind: ValueKind::Count,
-        scope: Scope::Process,
-        audience: Audience::Developer,
-        doc: "greatest number of connections of a rank; 0: by the limit on descriptors",
-        set: |c, v| within(v, 0, 1 << 16).map(|x| c.network.max_connections = x),
-        show: |c| c.network.max_connections.to_string(),
     },
 ];
 

@@ -11,7 +11,7 @@ mod neighbours;
 use clap::Args;
 use functions::{FUNCTIONS, implemented};
 use job::OwnJob;
-use tutti_base::config::{Audience, Config, SETTINGS, Setting};
+use tutti_base::config::{Audience, Config, DEBUG_KEYS, SETTINGS, Setting};
 
 use crate::kept::{MODEL_BYTES, default_path};
 use crate::measure::machine;
@@ -135,7 +135,11 @@ fn everything(config: &Config, neighbours: &str, all_settings: bool) -> String {
         all_settings || is_set || setting.audience == Audience::User
     };
     let hidden = SETTINGS.iter().filter(|setting| !shown(setting)).count();
-    let settings = settings_table(SETTINGS.iter().filter(shown), config);
+    let mut settings = settings_table(SETTINGS.iter().filter(shown), config);
+    if all_settings {
+        settings += "\nkeys of TUTTI_DEBUG:\n";
+        settings += &settings_table(DEBUG_KEYS.iter(), config);
+    }
     let more = match hidden {
         0 => String::new(),
         hidden => format!("  and {hidden} for developers of Tutti: --all-settings\n"),

@@ -80,7 +80,7 @@ const CONFIRMATIONS: usize = 5;
 fn forced(tutti: &Library, index: usize, job: &BTreeMap<&str, String>) -> Library {
     let all: Vec<String> = job.iter().map(|(op, algorithm)| format!("{op}={algorithm}")).collect();
     // Mapping is disabled: it helps after some uses only, which are not measured here.
-    let settings = [("TUTTI_ALGORITHM", all.join(",")), ("TUTTI_MAP_AFTER", "1".to_string())];
+    let settings = [("TUTTI_ALGORITHM", all.join(",")), ("TUTTI_DEBUG", "map_after=1".to_string())];
     tutti.variant(&format!("{JOB}{index}"), &settings.map(|(name, value)| (name.to_string(), value)))
 }
 
