@@ -9,10 +9,15 @@ import pytest
 import guide
 from harness import ROOT, hang_up_as_usual
 from hosts import Testbed, refusal
+from slurm import Slurm
+from slurm import refusal as no_slurm
+from wheels import staged_profile
 
 COMMANDS = ROOT / "tests" / "support" / "guide_commands"
 # Pages that explain words and name programs.
 WITHOUT_COMMANDS = {"programs", "glossary"}
+# Stand-ins that only root can use.
+FOR_ROOT = {"docker", "refuse"}
 # Results of `make public`: a file that exists once it has run, and the place where programs find the rest.
 PUBLIC = ROOT / "build" / "public"
 BUILT = {
@@ -52,14 +57,21 @@ def is_there(language):
     return bool(shutil.which(probe[0])) and subprocess.run(probe, capture_output=True, timeout=120).returncode == 0
 
 
-def run(tutti, block, folder, testbed):
-    """Runs the commands of a block. Returns the status of the last one and their output."""
+def run(tutti, block, folder, testbed, cluster):
+    """Runs the commands of a block, on the first host of `testbed` unless that is None. Returns the status of
+    the last one and their output."""
     needed = {block.words["stand-in"]} if "stand-in" in block.words else set()
     if "docker" in needed:
         needed.add("refuse")
     env = environment(tutti, folder, needed)
     env.update({name.upper(): str(place) for name, (_, place) in BUILT.items()})
     env.update(TUTTI=str(ROOT), PREFIX=str(tutti.prefix))
+    if "make" in needed:
+        env.update(STAGED_PROFILE=staged_profile(tutti), HOME=str(folder))
+    if "with" in block.words:
+        env["PATH"] = f"{BUILT[block.words['with']][1] / 'bin'}:{env['PATH']}"
+    if cluster:
+        env["SLURM_CONF"] = str(cluster.configuration)
     command = [*SHELL, block.text]
     if testbed:
         env["AGENT"] = str(testbed.agent)
@@ -69,35 +81,48 @@ def run(tutti, block, folder, testbed):
     return done.returncode, done.stdout
 
 
-@pytest.mark.parametrize("page", guide.pages(), ids=lambda page: page.stem)
+def can_run(block):
+    """Returns true if the commands of a block can run on this machine."""
+    words = block.words
+    if words.get("stand-in") in FOR_ROOT and os.geteuid() != 0:
+        return False
+    if "with" in words and not BUILT[words["with"]][0].exists():
+        return False
+    if "needs" in words and not is_there(words["needs"]):
+        return False
+    if "manager" in words and no_slurm():
+        return False
+    return "hosts" not in words or not refusal()
+
+
+@pytest.mark.parametrize("page", [*guide.pages(), ROOT / "README.md"], ids=lambda page: page.stem)
 def test_page(tutti, page, tmp_path):
     """A reader goes through the page from top to bottom."""
-    testbeds, blocks = {}, guide.blocks(page)
+    testbeds, clusters, blocks = {}, {}, guide.blocks(page)
     if page.stem not in WITHOUT_COMMANDS:
         assert any(block.language == "sh" for block in blocks), "a page without a command"
     try:
         for block in blocks:
             if "file" in block.words:
                 (tmp_path / block.words["file"]).write_text(block.text, encoding="utf-8")
-            if block.language != "sh":
+            if block.language != "sh" or not can_run(block):
                 continue
-            if block.words.get("stand-in") and os.geteuid() != 0:
-                continue
-            if "with" in block.words and not BUILT[block.words["with"]][0].exists():
-                continue
-            if "needs" in block.words and not is_there(block.words["needs"]):
-                continue
-            count = int(block.words.get("hosts", 0))
-            if count and refusal():
-                continue
-            if count and count not in testbeds:
-                testbeds[count] = Testbed(count, share=[tmp_path])
-            status, output = run(tutti, block, tmp_path, testbeds.get(count))
+            place = int(block.words.get("hosts", 0)), block.words.get("manager")
+            if place[0] and place not in testbeds:
+                testbeds[place] = Testbed(place[0], share=[tmp_path])
+            if place[1] and place not in clusters:
+                clusters[place] = Slurm(testbeds[place], tmp_path)
+            status, output = run(tutti, block, tmp_path, testbeds.get(place), clusters.get(place))
             assert status == block.status(), f"{block} ends with {status}:\n{block.text}{output}"
             assert (wanted := guide.missing(block.expected, output)) is None, f"{block} does not say {wanted!r}:\n{output}"
     finally:
         for testbed in testbeds.values():
             testbed.down()
+
+
+@pytest.mark.parametrize("page", [*guide.pages(), *ROOT.glob("*.md"), guide.PAGES / "SUMMARY.md"], ids=lambda page: page.stem)
+def test_links_lead_somewhere(page):
+    assert guide.broken_links(page) == []
 
 
 def test_pages_are_in_the_summary():

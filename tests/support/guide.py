@@ -1,4 +1,4 @@
-"""Reads the pages of the guide (docs/guide): their files, their commands, and the expected output of these.
+"""Reads the pages of the guide (docs/guide) and the README: files, commands, and expected output of these.
 
 A fenced block with the language `sh` contains commands, as a reader would type them one after the other. They
 run in the same folder as the earlier blocks of the page. The `text` block that follows contains expected
@@ -10,9 +10,10 @@ language have these meanings:
 | `file=NAME` (any language) | the block is a file of that name, which is there from here on |
 | `status=N` | the last command has to end with this status; the others, as all without the word, with 0 |
 | `hosts=N` | the commands run on the first of N hosts n0, n1, ...; `$AGENT` reaches the others as ssh would |
-| `with=NAME` | the commands run where `make public` (`make python`) has built NAME; a variable of that name says where it is |
+| `with=NAME` | the commands run where `make public` (`make python`) has built NAME; a variable of that name says where it is, and its `bin` is in PATH |
+| `manager=slurm` (with `hosts`) | the hosts are a cluster of Slurm, and the commands run on its first host |
 | `needs=NAME` | the commands run where that language is installed; `$TUTTI` is Tutti's source, `$PREFIX` where it is installed |
-| `stand-in=NAME` | there is a command of that name, from tests/guide_commands: for what cannot be installed for a test |
+| `stand-in=NAME` | there is a command of that name, from tests/support/guide_commands: for what cannot be installed for a test |
 """
 
 import re
@@ -62,6 +63,26 @@ def pages():
     """Returns all pages, in the order of SUMMARY.md."""
     names = re.findall(r"\]\(([^)]+\.md)\)", (PAGES / "SUMMARY.md").read_text(encoding="utf-8"))
     return [PAGES / name for name in names]
+
+
+def broken_links(page):
+    """Returns the relative links of a page whose file, or whose heading in that file, does not exist."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        name, _, heading = link.partition("#")
+        if re.match(r"[a-z]+:", name):
+            continue
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or heading and heading not in headings(target):
+            broken.append(link)
+    return broken
+
+
+def headings(page):
+    """Returns the anchors of a page's headings, as mdBook and GitHub form them."""
+    lines = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", line.lower()).strip().replace(" ", "-") for line in lines}
 
 
 def missing(expected, output):

@@ -37,7 +37,7 @@ pub use launch::{ForeignMpi, Launch, Starter};
 pub use memory::{CopyBy, Mapped, MappedHome, OneSided, PeerMemory};
 pub use messages::{Messages, RemoteRead, SingleCopy};
 pub use network::{Connections, Network, Protection, check_interface};
-pub use registry::{CONTROL_VARIABLES, DEBUG_KEYS, SETTINGS};
+pub use registry::{CONCERNS, CONTROL_VARIABLES, Concern, DEBUG_KEYS, SETTINGS};
 pub use setting::{Audience, Scope, Setting, ValueKind};
 pub use typed::Config;
 pub use waiting::{MAX_LANES, Waiting};

@@ -11,8 +11,11 @@ mod fortran_mpich;
 mod fronts;
 mod header;
 mod launchers;
+mod messages;
 mod packets;
+mod settings;
 mod spec;
+mod speed;
 mod statuses;
 
 use std::fs;
@@ -87,6 +90,7 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
     let statuses = format_rust(root, &format!("{RUST_BANNER}{statuses}"))?;
     outputs.extend([("crates/launch/src/generated/statuses.rs".to_string(), statuses), page]);
     outputs.extend(fortran_f08::files(&spec));
+    outputs.extend([settings::file(), messages::file(root, &spec)?, speed::file(root)?]);
     Ok(outputs)
 }
 
