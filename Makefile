@@ -1,5 +1,6 @@
 # make run      builds everything and runs the main job       make test      all tests
 # make install  PREFIX=/usr/local DESTDIR= DEBUG_INFO=1        make lint      formatting, clippy, tidy
+# make need     installs the packages that a build needs (Debian, Ubuntu)   make release VERSION=1.0.0   see RELEASING.md
 # make quick    lints and tests of what changed, a smoke set of programs: after an edit
 # make dev      stages a build without optimisation across crates, in seconds after an edit: for work on Tutti, not for figures
 # make install-fortran PREFIX=/usr/local FC=gfortran: the modules mpi and mpi_f08 for a compiler
@@ -142,7 +143,10 @@ lint: need
 	$(CARGO) xtask tidy
 	@scripts/deny.sh
 
-install: build
+# Installs no package of the system: it says which are missing.
+install:
+	@scripts/need.sh --check build
+	$(CARGO) build --profile $(PROFILE) --locked $(INSTALLED)
 	@STRIP=1 DEBUG_INFO=$(DEBUG_INFO) scripts/install.sh $(PREFIX)
 
 wheel: need

@@ -92,6 +92,12 @@ ln -sf mpicc "$to/bin/mpic++"
 ln -sf libmpi_abi.so.1 "$to/lib/libmpi_abi.so"
 sed -e "s|@PREFIX@|$prefix|g" -e "s|@VERSION@|$version|g" "$root/crates/abi/wrappers/tutti.pc.in" > "$to/lib/pkgconfig/tutti.pc"
 ln -sf tutti.pc "$to/lib/pkgconfig/mpi.pc"
+# An environment module: `module use PREFIX/share/modulefiles; module load tutti`.
+install -d "$to/share/modulefiles/tutti"
+module=$to/share/modulefiles/tutti/$version
+sed -e "s|@PREFIX@|$prefix|g" -e "s|@VERSION@|$version|g" "$root/packaging/module/tutti.in" > "$module.made"
+place 644 "$module.made" "$module"
+rm -f "$module.made"
 # Manual pages, completion for shells: by the program that has their tables, where it runs here.
 if [ -z "${TARGET:-}" ]; then
     "$built/tutti" manual "$to/share"

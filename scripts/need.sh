@@ -1,10 +1,13 @@
 #!/bin/sh
 # Makes sure that what Tutti is built and tested with is there; installs it from Debian or Ubuntu where
-# that is allowed, and otherwise says the line to type.
-# usage: scripts/need.sh [build] [python] [fabric] [hosts] [starters] [slurm] [overlap] [public] [fortran] [packages]
+# that is allowed, and otherwise says the line to type. With --check it installs nothing: it prints the line
+# and ends with 1 if something is missing.
+# usage: scripts/need.sh [--check] [build] [python] [fabric] [hosts] [starters] [slurm] [overlap] [public] [fortran] [packages]
 #        [kernel]
 set -u
 
+check=
+[ "${1:-}" != --check ] || { check=1; shift; }
 packages=
 want() { # COMMAND PACKAGE...: the packages, if the command fails
     command=$1
@@ -72,6 +75,8 @@ for part in "${@:-build}"; do
             want "command -v autoconf" autoconf
             want "test -f /usr/share/aclocal/ax_mpi.m4" autoconf-archive
             want "command -v dpkg-deb && command -v objdump" dpkg binutils
+            want "command -v lintian" lintian
+            want "test -f /etc/profile.d/modules.sh || test -f /etc/profile.d/lmod.sh" environment-modules
             ;;
         overlap)
             # Libraries that `tutti overlap` loads at run time. libisl is part of gcc.
@@ -95,6 +100,14 @@ if ! command -v cargo >/dev/null 2>&1 && [ -x "$HOME/.cargo/bin/cargo" ]; then
     exit 1
 fi
 rust=
+if [ -n "$check" ]; then
+    missing=
+    command -v cargo >/dev/null 2>&1 || missing=" Rust"
+    [ -n "$missing$packages" ] || exit 0
+    echo "need: missing:$missing$packages" >&2
+    echo "need: \`make need\` installs it on Debian and Ubuntu; elsewhere install the packages of these names by hand" >&2
+    exit 1
+fi
 if ! command -v cargo >/dev/null 2>&1; then
     rust=1
     if apt-cache show rustup >/dev/null 2>&1; then

@@ -181,3 +181,31 @@ def test_the_composite_action(tutti, tmp_path):
     prefix = (tmp_path / "output").read_text().strip().removeprefix("prefix=")
     assert (tmp_path / "path").read_text().strip() == f"{prefix}/bin"
     assert run(f"{prefix}/bin/mpirun", "-n", 2, "echo", "here") == "here\nhere\n"
+
+
+def module_of(tutti):
+    """Returns the folder of the environment module of an installation, and its version."""
+    folder = tutti.prefix / "share" / "modulefiles"
+    return folder, next((folder / "tutti").iterdir()).name
+
+
+def test_the_environment_module(tutti):
+    """The module finds the installation by its own place, with environment-modules and with Lmod."""
+    script = Path("/etc/profile.d/modules.sh")
+    if not script.exists():
+        subprocess.run([ROOT / "scripts" / "need.sh", "packages"], timeout=600)
+    if not script.exists():
+        pytest.skip("neither environment-modules nor Lmod is here (scripts/need.sh packages)")
+    folder, version = module_of(tutti)
+    load = f"source {script}; module use {folder}; module load tutti/{version}; command -v mpirun; echo $MPI_HOME"
+    assert run("bash", "-c", load, env={"MANPATH": ""}).splitlines() == [str(tutti.prefix / "bin" / "mpirun"), str(tutti.prefix)]
+
+
+def test_an_installation_installs_no_package(tmp_path):
+    """`make install` names what is missing and stops."""
+    for name in ("sh", "dirname", "sed", "grep", "id", "make"):
+        (tmp_path / name).symlink_to(shutil.which(name))
+    done = subprocess.run(["make", "-C", ROOT, "install", f"PREFIX={tmp_path}/installed"], capture_output=True, text=True, timeout=60,
+                          env={"PATH": str(tmp_path), "HOME": str(tmp_path)})
+    assert done.returncode != 0 and "missing: Rust" in done.stderr and "gcc" in done.stderr, done.stderr
+    assert "apt-get" not in done.stdout + done.stderr and not (tmp_path / "installed").exists()

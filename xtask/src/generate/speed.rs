@@ -1,5 +1,5 @@
-//! The picture of speed in the README: times of other libraries by Tutti's, from the last complete line of the
-//! ledger (`docs/measurements/ledger.md`), so that it shows nothing that was not measured.
+//! The picture of speed in the README: times of other libraries by Tutti's, from the last complete
+//! line of the ledger (`docs/measurements/ledger.md`), so that it shows nothing that was not measured.
 
 use std::fmt::Write;
 use std::path::Path;
