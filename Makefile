@@ -40,7 +40,7 @@ BUILT := $(if $(filter dev,$(PROFILE)),debug,$(PROFILE))
 # Test processes beside each other: half of a test's time is waiting.
 WORKERS ?= 3
 
-.PHONY: figures run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
+.PHONY: figures run quick build stage dev python test test-rust test-loom test-programs test-mpi4py test-hosts lint install install-fortran release wheel stress places tsan miri fuzz bench compare ab headlines asp checkpoint checkpoint-figures net-figures overlap consistency public peers starters need clean io io-hosts
 
 run: stage python
 	@scripts/run.sh
@@ -152,6 +152,10 @@ install:
 wheel: need
 	@scripts/need.sh python
 	@scripts/wheel.sh
+
+# See RELEASING.md.
+release:
+	@scripts/release.sh "$(VERSION)"
 
 install-fortran:
 	@scripts/fortran.sh $(PREFIX)

@@ -20,6 +20,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import third_party
+
 ROOT = Path(__file__).resolve().parent.parent
 NAME = "tutti_mpi"
 SUMMARY = "Tutti, an MPI library of the MPI 5.0 standard ABI: runs what was built for MPICH, Intel MPI and Open MPI, too"
@@ -117,6 +119,19 @@ def entry(archive, record, name, mode, content):
     record.writerow([name, f"sha256={digest}", len(content)])
 
 
+CLASSIFIERS = [
+    "Development Status :: 4 - Beta", "Intended Audience :: Science/Research", "Operating System :: POSIX :: Linux",
+    "License :: OSI Approved :: MIT License", "License :: OSI Approved :: Apache Software License", "Programming Language :: Rust",
+    "Topic :: System :: Distributed Computing",
+]
+
+
+def classifiers():
+    """Returns the lines of metadata for the index, with a link if the project has an address."""
+    address = re.search(r"^REPOSITORY=(.+)$", (ROOT / "packaging" / "project.env").read_text(), re.MULTILINE)
+    return [f"Classifier: {line}\n" for line in CLASSIFIERS] + ([f"Project-URL: Source, {address[1]}\n"] if address else [])
+
+
 def write(prefix, folder, level=9):
     """Writes the wheel, compressed at this level of zlib; returns its path."""
     version = re.search(r'^version = "(.*)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE)[1]
@@ -125,6 +140,7 @@ def write(prefix, folder, level=9):
     wheel = folder / f"{NAME}-{version}-py3-none-{platform}.whl"
     about = f"{NAME}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: tutti-mpi\nVersion: {version}\nSummary: {SUMMARY}\nLicense: MIT OR Apache-2.0\n" \
+               f"{''.join(classifiers())}Requires-Python: >=3.8\n" \
                f"Description-Content-Type: text/markdown\n\n{(ROOT / 'README.md').read_text()}"
     listed = io.StringIO()
     record = csv.writer(listed, lineterminator="\n")
@@ -136,6 +152,11 @@ def write(prefix, folder, level=9):
         entry(archive, record, f"{about}/METADATA", PLAIN, metadata.encode())
         entry(archive, record, f"{about}/WHEEL", PLAIN,
               f"Wheel-Version: 1.0\nGenerator: tutti\nRoot-Is-Purelib: false\nTag: py3-none-{platform}\n".encode())
+        with tempfile.TemporaryDirectory() as listing:
+            third_party.main(Path(listing))
+            for path in sorted(Path(listing).iterdir()):
+                folder_of = "licenses" if path.suffix == "" else "sboms"
+                entry(archive, record, f"{about}/{folder_of}/{path.name}", PLAIN, path.read_bytes())
         record.writerow([f"{about}/RECORD", "", ""])
         info = zipfile.ZipInfo(f"{about}/RECORD", MOMENT)
         info.external_attr = PLAIN << 16

@@ -162,7 +162,10 @@ def test_recipes_are_well_formed():
     recipe = (PACKAGING / "spack" / "tutti" / "package.py").read_text()
     ast.parse(recipe)
     assert {"scripts/install.sh", "scripts/fortran.sh"} <= set(re.findall(r'"(scripts/\S+?)"', recipe))
-    assert "scripts/install.sh" in (PACKAGING / "conda" / "meta.yaml").read_text()
+    assert "scripts/install.sh" in (PACKAGING / "conda" / "recipe.yaml").read_text()
+    easybuild = {}
+    exec((PACKAGING / "easybuild" / "tutti.eb").read_text(), easybuild)  # noqa: S102
+    assert easybuild["name"] == "Tutti" and any("scripts/install.sh" in command for command in easybuild["postinstallcmds"])
     action = (PACKAGING / "github" / "setup-tutti" / "action.yml").read_text()
     script = action.split("run: |\n", 1)[1]
     run("bash", "-n", "-c", script)
