@@ -1,6 +1,7 @@
 #!/bin/sh
 # Sets the version in all files that contain it; Cargo.toml is the one that all builds read.
-# usage: scripts/version.sh VERSION DAY, or scripts/version.sh --check: compares the other files with Cargo.toml
+# usage: scripts/version.sh VERSION DAY
+#        scripts/version.sh --check     compares the other files with Cargo.toml
 set -eu
 cd "$(dirname "$0")/.."
 current=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
