@@ -54,6 +54,7 @@ use tutti_transport::banks::Banks;
 use crate::communicator::Communicator;
 use crate::engine::{Execution, ExecutionStatus};
 use crate::events;
+use crate::hang;
 use crate::info::Info;
 use crate::lanes::LaneGuard;
 pub use crate::messenger::Activity;
@@ -609,7 +610,9 @@ fn plan_as(
 
 /// Returns the text for a user who asks where this rank waits.
 fn waiting_for(collective: Collective, root: u32, comm: &Communicator) -> String {
-    let root = root_of(collective, root).map_or(String::new(), |root| format!(" with root {root}"));
+    let root = root_of(collective, root);
+    hang::note_collective(comm, collective, root);
+    let root = root.map_or(String::new(), |root| format!(" with root {root}"));
     format!("{collective}{root} in {}", name_of_context(comm.context().0))
 }
 

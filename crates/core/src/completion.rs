@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
+use crate::hang;
 use crate::lanes::{LaneGuard, engage};
 use crate::matching::Pattern;
 use crate::messenger::Messenger;
+use crate::needs;
 use crate::process::{by_context, name_of};
 use crate::progress;
 pub use crate::request::Finished;
@@ -314,6 +316,7 @@ pub fn describe_request(messenger: &Messenger, id: RequestId) -> String {
     within(&held, messenger, id, |held_inside| {
         let messages = messenger.messages.borrow(held_inside);
         let Some(request) = messages.state.requests.get(id) else { return "nothing".to_string() };
+        needs::note(|| hang::need_of_request((&held, held_inside), messenger, id));
         let comm = || name_of(&held, request.context);
         match &request.work {
             Work::Receive { pattern, .. } => format!("a receive {}", describe(&held, pattern)),

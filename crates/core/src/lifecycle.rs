@@ -13,6 +13,7 @@ use tutti_transport::FarLink;
 use crate::collective::{self, tell_undecided};
 use crate::constructors::split;
 use crate::dynamic::{self, connected_jobs};
+use crate::hang;
 use crate::host::ThreadLevel;
 use crate::lanes::{self, LaneGuard};
 use crate::messenger::Above;
@@ -30,6 +31,7 @@ const ABOVE: Above = Above {
     watch_others: |held| connected_jobs::watch(held, started()),
     watch_departed: |held| departed::watch(held, started()),
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
+    answer_card: hang::answer,
 };
 
 /// Joins the job, for the world model or the first session. Does not wait for other ranks.

@@ -22,6 +22,7 @@ use crate::lanes::{self, FirstLaneCell, Lane, LaneCells, LaneGuard};
 use crate::matching::{Envelope, Signature};
 use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
+use crate::request::RequestId;
 use crate::separation::Separation;
 use crate::single_copy::Reader;
 
@@ -42,6 +43,11 @@ pub trait Activity: Send + fmt::Debug {
     fn is_unattended(&self) -> bool {
         false
     }
+    /// Returns the number of the collective operation on its communicator, if the handler completes `request`
+    /// with it.
+    fn number_of(&self, _held: &LaneGuard, _request: RequestId) -> Option<u32> {
+        None
+    }
 }
 
 /// Functions of higher layers that progress calls.
@@ -58,6 +64,9 @@ pub struct Above {
     pub watch_departed: fn(&LaneGuard),
     /// Returns true if a process of any job has left.
     pub is_gone: fn(&LaneGuard, WorldRank) -> bool,
+    /// Answers the launcher's request for a card with the wait that the function describes. The thread holds
+    /// no lane.
+    pub answer_card: fn(&Messenger, u32, &dyn Fn() -> String),
 }
 
 /// Messages of a process. It dereferences to its host, for code that waits.

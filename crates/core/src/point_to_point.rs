@@ -20,9 +20,11 @@ use crate::buffer::{Buffer, ByteRun, signature};
 use crate::buffered::Attached;
 use crate::communicator::{Communicator, Partner};
 use crate::completion::{self, Finished};
+use crate::hang;
 use crate::lanes::{self, FirstLaneCell, Lane, LaneGuard, engage};
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::{Activity, AllLinks, Messenger};
+use crate::needs;
 use crate::p2p::{Check, Message, Mode, PointToPoint, ReceiveSpec, SendSpec};
 use crate::request::{Persistent, Request, RequestId, Status, Template, Work};
 use crate::special::ANY_TAG;
@@ -544,7 +546,11 @@ pub fn probe(
 ) -> Result<Status> {
     let Some(wanted) = pattern else { return Ok(Status::PROC_NULL) };
     let mut found = None;
-    let what = || format!("a probe {}", completion::describe(&lanes::enter(), &wanted));
+    let what = || {
+        let held = lanes::enter();
+        needs::note(|| hang::need_of_message(&held, &wanted));
+        format!("a probe {}", completion::describe(&held, &wanted))
+    };
     engage(comm.lane());
     inside(held, messenger, comm, |messages| messages.state.departures.begin_probe(wanted));
     crate::progress::wait_until(held, messenger, &what, |held| {

@@ -261,7 +261,7 @@ fn wait_with(
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(messenger, lane);
-    let (mut last_looks, mut looks) = (0, 0);
+    let (mut last_looks, mut looks, mut answered) = (0, 0, 0);
     let (mut parting, ranks) = (counterpart, messenger.job.header().local_ranks);
     let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
     let mut most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
@@ -299,6 +299,11 @@ fn wait_with(
                 last_looks += 1;
                 if last_looks == SAYS_AT {
                     block.set_waiting(&what());
+                } else if last_looks > SAYS_AT
+                    && let Some(request) = block.card_request().filter(|request| *request != answered)
+                {
+                    answered = request;
+                    (messenger.above.answer_card)(messenger, request, what);
                 }
                 let held = lanes::enter_lane(lane);
                 last_look(&held, messenger, watch.as_ref(), heard, &mut done)

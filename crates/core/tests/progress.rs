@@ -33,6 +33,7 @@ fn above() -> Above {
         },
         is_gone: |_, _| false,
         watch_departed: |_| {},
+        answer_card: |_, _, _| {},
     }
 }
 

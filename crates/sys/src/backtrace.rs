@@ -67,6 +67,12 @@ pub fn capture() -> Vec<Frame> {
 /// functions whose file and line are known are listed. If there are none, the list has the innermost
 /// function alone.
 pub fn callers(most: usize) -> Vec<String> {
+    program_call(most).1
+}
+
+/// Returns the MPI function that the program has called, if its name is known, and the functions of the program
+/// as [`callers`] does.
+pub fn program_call(most: usize) -> (Option<String>, Vec<String>) {
     let own = loaded_at(callers as fn(usize) -> Vec<String> as usize);
     let is_of_mpi = |frame: &&Frame| {
         loaded_at(frame.address).is_none_or(|loaded| {
@@ -74,10 +80,19 @@ pub fn callers(most: usize) -> Vec<String> {
         })
     };
     let frames = capture();
-    let outside: Vec<&Frame> = frames.iter().skip_while(is_of_mpi).collect();
+    let inside = frames.iter().take_while(is_of_mpi).count();
+    let (inside, outside) = frames.split_at(inside);
+    let is_function =
+        |frame: &&Frame| ["MPI_", "PMPI_", "mpi_"].iter().any(|start| frame.name().starts_with(start));
+    let function = inside.iter().rev().find(is_function).map(|frame| frame.name().to_string());
+    (function, shown(outside, most))
+}
+
+/// Returns the frames that are shown to users: those whose file and line are known, or the first one.
+fn shown(outside: &[Frame], most: usize) -> Vec<String> {
     let known = outside.iter().filter(|frame| frame.place.is_some());
     let shown: Vec<String> = known.map(|frame| frame.brief()).take(most).collect();
-    if shown.is_empty() { outside.first().map(|frame| frame.brief()).into_iter().collect() } else { shown }
+    if shown.is_empty() { outside.first().map(Frame::brief).into_iter().collect() } else { shown }
 }
 
 /// Returns the call chain that a signal interrupted; the interrupted function is the first. `None` where the

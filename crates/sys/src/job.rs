@@ -41,11 +41,13 @@ mod network;
 mod reach;
 mod shared_words;
 mod slots;
+mod wait_card;
 
 pub use reach::{Declaration, Reach, ReachDeclaration, Roll};
 pub use shared_words::MOST_GENERATIONS;
 use shared_words::{Arrivals, Generations};
 pub use slots::{Slot, Slots};
+pub use wait_card::{CARD_BYTES, WaitCard};
 
 /// Start of the line with the name of the job's programs, when they are tuned. The line stands before the
 /// text of the machine's costs.
@@ -69,7 +71,7 @@ pub const ENV_DIRECTORY_FD: &str = "TUTTI_DIRECTORY_FD";
 pub const ENV_BELL_FDS: &str = "TUTTI_BELL_FDS";
 
 const MAGIC: u64 = 0x3130_4954_5455_5401;
-const LAYOUT_VERSION: u32 = 13;
+const LAYOUT_VERSION: u32 = 14;
 const PAGE: u64 = 4096;
 /// Number of levels of a machine (those of `tutti_topo`).
 pub const LEVELS: usize = 7;
@@ -261,7 +263,7 @@ pub struct Sleeper<'a> {
     pub parked: &'a AtomicU32,
 }
 
-/// State that a rank publishes about itself. A page of its own, first touched by its owner.
+/// State that a rank publishes about itself. Pages of its own, first touched by its owner.
 #[derive(Debug)]
 #[repr(C, align(4096))]
 pub struct RankBlock {
@@ -282,6 +284,8 @@ pub struct RankBlock {
     wait_version: AtomicU32,
     wait_bytes: [AtomicU32; WAIT_TEXT_BYTES / 4],
     wait_since_ns: AtomicU64,
+    /// Number of the launcher's latest request for a card; 0 before the first one.
+    card_request: AtomicU32,
     /// For each level of the machine: 1 + the instance that the rank is bound to, or 0.
     places: [AtomicU32; LEVELS],
     /// Length of the address in bytes; 0 until the rank has published it.
@@ -290,6 +294,7 @@ pub struct RankBlock {
     /// Numbers of the foreign jobs that this rank is connected with (MPI-5 section 11.10.4); 0 in unused
     /// entries.
     ties: [AtomicU64; TIES],
+    card: WaitCard,
 }
 
 /// Parameters with which a launcher creates a job object.
@@ -666,6 +671,27 @@ impl RankBlock {
             }
         }
         self.wait_version.store((version | 1).wrapping_add(1), Ordering::SeqCst);
+    }
+
+    /// Requests a card from the rank, if it waits for long. The launcher counts requests from 1.
+    pub fn request_card(&self, request: u32) {
+        self.card_request.store(request, Ordering::Release);
+    }
+
+    /// Returns the number of the latest request for a card.
+    #[inline]
+    pub fn card_request(&self) -> Option<u32> {
+        Some(self.card_request.load(Ordering::Acquire)).filter(|request| *request != 0)
+    }
+
+    /// Answers a request with a card. Threads of the rank take turns.
+    pub fn write_card(&self, request: u32, card: &[u8]) {
+        self.card.write(request, card);
+    }
+
+    /// Returns the card that answers a request, once there is one.
+    pub fn card(&self, request: u32) -> Option<Vec<u8>> {
+        self.card.read(request)
     }
 
     /// Returns the time since the last call of [`RankBlock::set_waiting`].

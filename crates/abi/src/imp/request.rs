@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::completion::{self, Finished, Stage};
+use tutti_core::needs;
 use tutti_core::point_to_point;
 use tutti_core::progress;
 use tutti_core::request::{Generalised, Request as CoreRequest, RequestId, Retired, Status, Work};
@@ -238,7 +239,11 @@ fn wait_for_any(call: &mut Call, active: &[(usize, RequestId)]) -> Result<()> {
         active.iter().any(|(_, id)| completion::is_complete(held, process, *id).unwrap_or(true))
     };
     let what = || {
-        let first = active.first().map(|(_, id)| completion::describe_request(process, *id));
+        let described = if needs::note_any() { active.len() } else { 1 };
+        let mut texts =
+            active.iter().take(described).map(|(_, id)| completion::describe_request(process, *id));
+        let first = texts.next();
+        texts.for_each(drop);
         format!("a wait for any of {} requests, the first {}", active.len(), first.unwrap_or_default())
     };
     progress::wait_until(&mut call.held, process, &what, complete);

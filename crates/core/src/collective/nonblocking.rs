@@ -15,6 +15,7 @@ use crate::engine::ExecutionStatus;
 use crate::inside;
 use crate::lanes::LaneGuard;
 use crate::messenger::Messenger;
+use crate::p2p::agreement::{LANE_BITS, NUMBERS};
 use crate::process::Process;
 use crate::request::{Request, RequestId, Work};
 
@@ -124,6 +125,14 @@ impl Activity for Running {
         state.under_way -= u32::from(comm.is_some());
         state.idle = Some(self);
         None
+    }
+
+    fn number_of(&self, held: &LaneGuard, request: RequestId) -> Option<u32> {
+        let operation = self.operation.as_ref().filter(|operation| operation.request == request)?;
+        let comm = self.comm.as_ref().filter(|_| operation.kept.is_none())?;
+        let latest = comm.collectives.state.borrow(held).operations.wrapping_sub(1);
+        let number = operation.ticket.tag as u32 >> LANE_BITS;
+        Some(latest.wrapping_sub(latest.wrapping_sub(number) % NUMBERS))
     }
 
     fn is_unattended(&self) -> bool {

@@ -64,6 +64,15 @@ impl State {
         partners.collect()
     }
 
+    /// Returns true if a receive has matched a message whose data are under way.
+    #[cold]
+    pub fn is_receiving(&self) -> bool {
+        self.requests.incomplete().any(|(id, request)| match &request.work {
+            Work::Receive { pattern, .. } => !self.matcher.is_posted(*pattern, &id),
+            _ => false,
+        })
+    }
+
     /// Ends a request of [`State::waiting_requests`] with an error because the other rank has left.
     #[cold]
     pub fn give_up(&mut self, id: RequestId, error: Error) {

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tutti_base::Result;
 use tutti_base::ids::Plane;
+use tutti_hang::Kind;
 use tutti_transport::window::turnstile::{Kind as LockKind, Ticket};
 
 use super::access::{Aim, basic};
@@ -20,6 +21,7 @@ use crate::completion;
 use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Numbered};
 use crate::messenger::Messenger;
+use crate::needs;
 use crate::p2p::{Mode, SendSpec};
 use crate::process::Process;
 use crate::progress::wait_until;
@@ -222,9 +224,12 @@ impl Window {
             return;
         }
         let who = rank.map_or("its targets".to_string(), |rank| format!("rank {rank}"));
-        wait_until(held, process, &|| format!("{what} of {}: an answer of {who}", self.describe()), |held| {
-            self.remote.borrow(held).is_answered(rank)
-        });
+        let what = || {
+            let targets = rank.map(|rank| self.world(rank));
+            needs::note(|| needs::of_all(Kind::Answer, self.describe(), targets));
+            format!("{what} of {}: an answer of {who}", self.describe())
+        };
+        wait_until(held, process, &what, |held| self.remote.borrow(held).is_answered(rank));
     }
 
     /// Waits until a target (or all) has executed all messages.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{Ordering, compiler_fence, fence};
 
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
+use tutti_hang::{Kind, Mode, Need};
 use tutti_transport::window::turnstile::Kind as LockKind;
 
 use super::polls::Then;
@@ -10,6 +11,7 @@ use super::wire::WindowRequestKind;
 use super::{Lock, Window};
 use crate::group::Group;
 use crate::lanes::LaneGuard;
+use crate::needs;
 use crate::process::Process;
 use crate::progress::{poll, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
@@ -101,7 +103,10 @@ impl Window {
         let targets = self.ranks_of(group)?;
         self.epochs.borrow_mut(held).start(targets.clone())?;
         for target in targets {
-            let what = || format!("MPI_Win_start of {}: MPI_Win_post by rank {target}", self.describe());
+            let what = || {
+                needs::note(|| needs::of_all(Kind::Post, self.describe(), [self.world(target)]));
+                format!("MPI_Win_start of {}: MPI_Win_post by rank {target}", self.describe())
+            };
             if !self.is_posted(held, target) {
                 let counterpart = process.counterpart(self.world(target));
                 let awaited = || vec![self.world(target)];
@@ -170,8 +175,13 @@ impl Window {
     pub fn wait(&self, held: &mut LaneGuard, process: &Process) -> Result<()> {
         let origins = self.epochs.borrow(held).posted("MPI_Win_wait")?;
         if !self.is_completed(held, origins) {
-            let what = || format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe());
             let all = self.origins(held);
+            let what = || {
+                // Some of the origins may have completed already; those that are left are among all of them.
+                let need = || needs::of_all(Kind::Complete, self.describe(), all.iter().copied());
+                needs::note(|| Need { mode: if all.len() == 1 { Mode::All } else { Mode::Any }, ..need() });
+                format!("MPI_Win_wait of {}: MPI_Win_complete by {origins} ranks", self.describe())
+            };
             let only_origin = if let [only] = all[..] { Some(only) } else { None };
             let counterpart = only_origin.and_then(|origin| process.counterpart(origin));
             let awaited = || all.clone();
@@ -269,11 +279,18 @@ impl Window {
         let door = &self.station_of(station).door;
         let ticket = door.ask(kind, self.station);
         if !door.enter(ticket) {
-            let what = || format!("MPI_Win_lock of {}: the lock of rank {target}", self.describe());
             let holder = || {
                 let station = door.sole_holder();
                 let member = self.members.iter().position(|member| member.station == station);
-                member.filter(|_| station.is_some()).map(|rank| self.world(rank as u32)).into_iter().collect()
+                member
+                    .filter(|_| station.is_some())
+                    .map(|rank| self.world(rank as u32))
+                    .into_iter()
+                    .collect::<Vec<_>>()
+            };
+            let what = || {
+                needs::note(|| needs::of_all(Kind::Lock, self.describe(), holder()));
+                format!("MPI_Win_lock of {}: the lock of rank {target}", self.describe())
             };
             let mut inside = false;
             wait_until(held, process, &what, |held| {
