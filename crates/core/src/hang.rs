@@ -50,17 +50,19 @@ pub fn answer(messenger: &Messenger, request: u32, describe: &dyn Fn() -> String
     if answers.waits.iter().any(|(of, _)| *of == thread) {
         return;
     }
-    answers.waits.push((thread, describe_wait(describe)));
+    let has_place = request % 2 == 1;
+    answers.waits.push((thread, describe_wait(describe, has_place)));
     let waits: Vec<Wait> = answers.waits.iter().map(|(_, wait)| wait.clone()).collect();
     let others = lanes::several_wait() && own_thread::count_foreign().is_none_or(|count| count > waits.len());
     let card = make_card(&lanes::enter(), started(), waits, others);
     messenger.block().write_card(request, &card.encode(CARD_BYTES));
 }
 
-/// Returns the wait of this thread.
-fn describe_wait(describe: &dyn Fn() -> String) -> Wait {
+/// Returns the wait of this thread, and with `has_place` where the program has called MPI.
+fn describe_wait(describe: &dyn Fn() -> String, has_place: bool) -> Wait {
     let (text, recording) = needs::record(describe);
-    let (function, callers) = backtrace::program_call(MOST_CALLERS);
+    let (function, callers) =
+        if has_place { backtrace::program_call(MOST_CALLERS) } else { (None, Vec::new()) };
     let place = callers.into_iter().next().unwrap_or_default();
     let needs::Recording { mode, needs, is_cut } = recording;
     Wait { function: function.unwrap_or_default(), place, text, mode, needs, is_cut }

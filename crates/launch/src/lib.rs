@@ -51,6 +51,7 @@ pub mod generated {
     pub mod foreign;
     pub mod statuses;
 }
+pub mod hang;
 pub mod hosts;
 pub mod input;
 pub mod inquiries;
@@ -158,6 +159,7 @@ mod tests {
             outcome::STATUS_USAGE,
             outcome::STATUS_DAMAGED,
             policy::STATUS_TIMEOUT,
+            policy::STATUS_HANG,
             program::STATUS_NOT_EXECUTABLE,
             program::STATUS_NOT_FOUND,
         ];

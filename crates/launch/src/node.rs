@@ -37,6 +37,7 @@ mod calls;
 mod checkpoint;
 mod children;
 mod decisions;
+mod hang;
 mod input;
 mod libraries;
 mod local;
@@ -106,6 +107,7 @@ struct Node {
     /// True if ranks must not be started any more.
     is_killed: bool,
     checkpoints: checkpoint::Checkpoints,
+    hangs: hang::HangWatch,
     swept_at: Option<Duration>,
     is_drained: bool,
     root: Option<Root>,
@@ -143,6 +145,7 @@ pub fn run(request: &Request, info: Arc<JobInfo>, here: Option<HostJob>, given: 
     let input = node.observe_input();
     node.checkpoints = checkpoint::Checkpoints::at_root(request.checkpoints.clone(), input);
     node.checkpoints.calls.listen(&node.poller, TOKEN_CALLS);
+    node.hangs = hang::HangWatch::at_root(request, &info);
     node.time_limit = request.timeout;
     node.prints_timings = request.timings;
     node.events.push_back(Event::Plan(info));
@@ -211,6 +214,7 @@ impl Node {
             spawned: spawned::SpawnedJobs::default(),
             is_killed: false,
             checkpoints: checkpoint::Checkpoints::default(),
+            hangs: hang::HangWatch::default(),
             swept_at: None,
             is_drained: false,
             root: None,
@@ -293,6 +297,7 @@ impl Node {
             self.again(),
             self.checkpoints.deadline(),
             self.inspections.due(),
+            self.hangs.deadline(),
         ];
         times.into_iter().flatten().min()
     }
@@ -317,6 +322,7 @@ impl Node {
         }
         self.tick_checkpoints();
         self.look_for_libraries();
+        self.watch_hangs();
         let mut actions = Vec::new();
         self.daemon.tick(now, &mut actions);
         actions.into_iter().for_each(|action| self.perform(action));
@@ -374,6 +380,7 @@ impl Node {
                     ranks.report_waits(which, &mut self.outputs, now);
                 }
             }
+            Action::CollectCards(request) => self.collect_cards(request),
             Action::TakeInput(bytes) => self.take_input(bytes),
             Action::Credit(stream, bytes) => {
                 if let Some(stream) = Stream::from_number(stream) {

@@ -104,6 +104,7 @@ fn decided_at_start(reading: &Reading) -> (Request, Program) {
         prefix: honoured.prefix,
         checkpoints: honoured.checkpoints,
         timings: honoured.timings,
+        hang_report: honoured.hang_report,
         ..reading.request.clone()
     };
     (decided, reading.program.clone())

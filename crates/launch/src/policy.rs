@@ -32,6 +32,8 @@ pub const AGAIN: Duration = Duration::from_secs(1);
 pub const RESIGNATION: Duration = Duration::from_secs(5);
 /// Exit status after the time limit, as that of timeout(1).
 pub const STATUS_TIMEOUT: u8 = 124;
+/// Exit status after a proved deadlock, with the setting `TUTTI_HANG=abort`.
+pub const STATUS_HANG: u8 = 125;
 
 /// Event that the launcher observes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +53,8 @@ pub enum Event {
     Signal(i32),
     /// The time limit of the user has expired.
     TimeLimit,
+    /// A deadlock is proved and reported, and the user wants such a job to end.
+    Hang,
     /// The output of mpirun can no longer be written.
     OutputLost {
         /// True for a failure; false if the reader is gone.
@@ -197,6 +201,11 @@ impl Policy {
                 self.status = Some(STATUS_TIMEOUT);
                 self.kill(now, actions);
             }
+            Event::Hang if self.killed.is_none() => {
+                self.first_status(STATUS_HANG.into());
+                self.kill(now, actions);
+            }
+            Event::Hang => {}
             Event::SupervisorLost => self.kill(now, actions),
             Event::Stopped => {
                 self.first_status(0);
@@ -608,6 +617,7 @@ mod tests {
             &[Action::Tell(Notice::TimedOut), Action::ReportWaits(Reported::All), KILL_ALL],
             124,
         );
+        check(1, &[(0, Event::Hang), (1, died(0, 9, Running))], &[KILL_ALL], 125);
         check(1, &[(0, Event::SupervisorLost), (1, died(0, 9, Running))], &[KILL_ALL], 0);
         check(
             2,

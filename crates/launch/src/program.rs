@@ -138,6 +138,7 @@ pub fn prepare(request: &Request) -> Result<JobPlan, PrepareError> {
     let placement = spread(request, &mut hosts, &mut info)?;
     refuse_trace(&config, &info).map_err(usage)?;
     info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
+    (info.hang_ms, info.hang_aborts) = (config.diagnosis.hang.after_ms, config.diagnosis.hang.aborts);
     info.ports = config.network.port_range.map(PortRange::bounds);
     (info.start_ms, info.stop) = (config.launch.start_ms, config.checkpoint.checkpoint_stop.clone());
     info.keeping = keeping(&config);

@@ -20,9 +20,10 @@ use tutti_sys::cpu::{self, ProcessorSet};
 use tutti_sys::debugger;
 use tutti_sys::directory::RankEnd;
 use tutti_sys::event;
-use tutti_sys::job::{self, Job, Plan, RankState, TEXTS_END};
+use tutti_sys::job::{self, Job, Plan, RankBlock, RankState, TEXTS_END};
 use tutti_sys::process::{self, DescriptorLimit, Exit, Spawn, SpawnError, Step};
 use tutti_sys::refusal;
+use tutti_sys::run_state::{RunState, run_state};
 use tutti_sys::signal::Mask;
 use tutti_topo::Machine;
 
@@ -37,7 +38,7 @@ use crate::policy::{self, Reported};
 use crate::program::{HostJob, STATUS_NOT_EXECUTABLE, STATUS_NOT_FOUND};
 use crate::report::{self, Named};
 use crate::tree::daemon;
-use crate::tree::message::{Address, Ask, RankExit};
+use crate::tree::message::{Address, Ask, RankCard, RankExit, Seen};
 
 mod restore;
 
@@ -473,6 +474,55 @@ impl Ranks {
         }
     }
 
+    /// Returns for each rank of this host the start of its wait in nanoseconds, if it waits for `after` or
+    /// longer; otherwise 0.
+    pub fn long_waits(&self, after: Duration) -> Vec<u64> {
+        let wait = |local| {
+            self.with_block(local, |block| block.waits_since_ns().filter(|_| block.waited() >= after))
+                .flatten()
+        };
+        (0..self.processes.len() as u32).map(|local| wait(local).unwrap_or(0)).collect()
+    }
+
+    /// Requests the cards of all ranks.
+    pub fn request_cards(&self, request: u32) {
+        for local in 0..self.processes.len() as u32 {
+            self.with_block(local, |block| block.request_card(request));
+        }
+    }
+
+    /// Returns true if all waiting ranks have answered a request.
+    pub fn have_answered(&self, request: u32) -> bool {
+        let has_answered =
+            |block: &RankBlock| block.waits_since_ns().is_none() || block.card(request).is_some();
+        (0..self.processes.len() as u32).all(|local| self.with_block(local, has_answered).unwrap_or(true))
+    }
+
+    /// Returns the states of all ranks, with the cards that have answered a request.
+    pub fn cards(&self, request: u32) -> Vec<RankCard> {
+        let seen = |local: u32| {
+            let process = &self.processes[local as usize];
+            if !process.running {
+                return Seen::Ended;
+            }
+            match run_state(process.pid) {
+                RunState::Stopped => return Seen::Unknown("stopped by a signal".to_string()),
+                RunState::Traced => return Seen::Unknown("traced by a debugger".to_string()),
+                RunState::Active | RunState::Ended => {}
+            }
+            self.with_block(local, |block| seen(block, request)).unwrap_or(Seen::Ended)
+        };
+        let all = (0..).zip(&self.job.world);
+        all.take(self.processes.len()).map(|(local, &rank)| RankCard { rank, seen: seen(local) }).collect()
+    }
+
+    /// Calls a function with the block of a running rank, in the object of the program that it runs now.
+    fn with_block<R>(&self, local: u32, look: impl FnOnce(&RankBlock) -> R) -> Option<R> {
+        let running = self.processes[local as usize].running;
+        let later = self.object.object_of(local).unwrap_or(None);
+        running.then(|| look(later.as_ref().unwrap_or(&self.object).block(local)))
+    }
+
     fn program_name(&self, local: u32) -> String {
         let program = &self.job.info.programs[self.job.program_of[local as usize]];
         report::program_name(program)
@@ -486,6 +536,20 @@ impl Ranks {
             program: self.program_name(local),
             remark: String::new(),
         }
+    }
+}
+
+/// Returns the state of a running rank from its block.
+fn seen(block: &RankBlock, request: u32) -> Seen {
+    match (block.state(), block.waits_since_ns()) {
+        (RankState::Started, None) | (RankState::Running, None) => Seen::Computing,
+        (RankState::Running, Some(since_ns)) => match block.card(request) {
+            Some(card) => Seen::Waiting(since_ns, card),
+            None => Seen::Unknown("waits, and does not say for what".to_string()),
+        },
+        (RankState::Started, Some(_)) => Seen::Unknown("waits in MPI_Init".to_string()),
+        (RankState::Finalized | RankState::Left, _) => Seen::Unknown("has called MPI_Finalize".to_string()),
+        (RankState::Aborted, _) => Seen::Unknown("has called MPI_Abort".to_string()),
     }
 }
 

@@ -332,6 +332,8 @@ pub struct Request {
     pub lost: Vec<String>,
     /// True if a failed execution of the job took bytes of the standard input that cannot be read again.
     pub input_taken: bool,
+    /// File for the report of a hang.
+    pub hang_report: Option<PathBuf>,
     /// True if the time of each phase of the start is printed.
     pub timings: bool,
     /// Properties of a job that was started by a rank of another job; None for a job of a user.

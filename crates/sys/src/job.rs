@@ -673,7 +673,8 @@ impl RankBlock {
         self.wait_version.store((version | 1).wrapping_add(1), Ordering::SeqCst);
     }
 
-    /// Requests a card from the rank, if it waits for long. The launcher counts requests from 1.
+    /// Requests a card from the rank, if it waits for long. Requests are counted; an odd number also asks for
+    /// the place in the program, which takes some milliseconds to find.
     pub fn request_card(&self, request: u32) {
         self.card_request.store(request, Ordering::Release);
     }
@@ -692,6 +693,14 @@ impl RankBlock {
     /// Returns the card that answers a request, once there is one.
     pub fn card(&self, request: u32) -> Option<Vec<u8>> {
         self.card.read(request)
+    }
+
+    /// Returns the start of the rank's present wait in nanoseconds, if it has waited for long.
+    pub fn waits_since_ns(&self) -> Option<u64> {
+        let version = self.wait_version.load(Ordering::SeqCst);
+        let waits = version.is_multiple_of(2) && self.wait_bytes[0].load(Ordering::Relaxed) & 0xff != 0;
+        let since_ns = self.wait_since_ns.load(Ordering::Relaxed);
+        (waits && version == self.wait_version.load(Ordering::SeqCst)).then_some(since_ns)
     }
 
     /// Returns the time since the last call of [`RankBlock::set_waiting`].
@@ -775,14 +784,16 @@ mod tests {
         assert_eq!(job.block(0).waiting(), None);
         job.block(0).set_waiting("MPI_Recv from rank 3, tag 7");
         assert_eq!(job.block(0).waiting().as_deref(), Some("MPI_Recv from rank 3, tag 7"));
+        let since_ns = job.block(0).waits_since_ns().unwrap();
         std::thread::sleep(Duration::from_millis(2));
         assert!(job.block(0).waited() >= Duration::from_millis(2));
         job.block(0).set_waiting("short");
         assert_eq!(job.block(0).waiting().as_deref(), Some("short"));
         job.block(0).set_waiting(&"x".repeat(1000));
         assert_eq!(job.block(0).waiting().map(|text| text.len()), Some(WAIT_TEXT_BYTES));
+        assert!(job.block(0).waits_since_ns().is_some_and(|later_ns| later_ns > since_ns));
         job.block(0).set_waiting("");
-        assert_eq!(job.block(0).waiting(), None);
+        assert_eq!((job.block(0).waiting(), job.block(0).waits_since_ns()), (None, None));
     }
 
     #[test]

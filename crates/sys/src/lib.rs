@@ -71,6 +71,7 @@ pub mod process;
 pub mod refusal;
 pub mod regions;
 pub mod remap;
+pub mod run_state;
 pub mod signal;
 pub mod socket;
 pub mod socket_names;

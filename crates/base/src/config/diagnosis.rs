@@ -25,6 +25,48 @@ impl InitialErrorHandler {
     }
 }
 
+/// Watch for hangs by the launcher.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HangWatch {
+    /// Time in milliseconds for which a rank waits before the launcher asks why; 0: it never asks.
+    pub after_ms: u64,
+    /// Whether a job is ended whose hang is proved.
+    pub aborts: bool,
+}
+
+impl HangWatch {
+    /// Watch of a job without settings.
+    pub const DEFAULT: HangWatch = HangWatch { after_ms: 5000, aborts: false };
+    /// Longest time, in seconds: a day.
+    const MOST_SECONDS: f64 = 86400.0;
+
+    /// Parses `5`, `0.5`, `off`, `abort` or `abort:20`.
+    pub(super) fn parse(text: &str) -> Result<HangWatch, String> {
+        let (aborts, seconds) = match text.split_once(':') {
+            None if text == "off" => return Ok(HangWatch { after_ms: 0, aborts: false }),
+            None if text == "abort" => return Ok(HangWatch { aborts: true, ..HangWatch::DEFAULT }),
+            Some(("abort", seconds)) => (true, seconds),
+            _ => (false, text),
+        };
+        let seconds =
+            seconds.parse().ok().filter(|seconds| (0.1..=HangWatch::MOST_SECONDS).contains(seconds));
+        let wrong = || "seconds from 0.1 on, off, abort, or abort:SECONDS".to_string();
+        Ok(HangWatch { after_ms: (seconds.ok_or_else(wrong)? * 1000.0) as u64, aborts })
+    }
+}
+
+impl std::fmt::Display for HangWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            HangWatch { after_ms: 0, .. } => f.write_str("off"),
+            HangWatch { after_ms, aborts } => {
+                let seconds = after_ms as f64 / 1000.0;
+                write!(f, "{}{seconds}", if aborts { "abort:" } else { "" })
+            }
+        }
+    }
+}
+
 /// Settings for checks of programs and for reports about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnosis {
@@ -39,6 +81,8 @@ pub struct Diagnosis {
     pub report_leaks: bool,
     /// The error handler that communicators have from the start.
     pub initial_error_handler: InitialErrorHandler,
+    /// Watch for hangs by the launcher.
+    pub hang: HangWatch,
     /// Whether the job prints counters of the traffic with other hosts.
     pub counters: bool,
     /// The file for the trace of all ranks; empty: none.
@@ -57,10 +101,34 @@ impl Default for Diagnosis {
             backtrace: true,
             report_leaks: false,
             initial_error_handler: InitialErrorHandler::Fatal,
+            hang: HangWatch::DEFAULT,
             counters: false,
             trace: String::new(),
             trace_events: 100_000,
             wrap_after: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_is_what_it_shows() {
+        for (text, after_ms, aborts) in [
+            ("5", 5000, false),
+            ("0.5", 500, false),
+            ("off", 0, false),
+            ("abort", 5000, true),
+            ("abort:20", 20_000, true),
+        ] {
+            let watch = HangWatch::parse(text).unwrap();
+            assert_eq!(watch, HangWatch { after_ms, aborts });
+            assert_eq!(HangWatch::parse(&watch.to_string()), Ok(watch));
+        }
+        for wrong in ["", "0", "-1", "abort:", "on", "1e9", "nan"] {
+            assert!(HangWatch::parse(wrong).is_err(), "{wrong}");
         }
     }
 }

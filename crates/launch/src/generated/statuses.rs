@@ -12,6 +12,7 @@ pub static STATUSES: &[(&str, &str)] = &[
     ("4 to 62", "a fatal error of MPI: the number of its class"),
     ("65 to 67", "a fatal error of MPI of one of the classes 1 to 3: 64 plus the number of its class"),
     ("124", "the time limit is over (--timeout)"),
+    ("125", "a deadlock is proved (TUTTI_HANG=abort)"),
     ("126", "a program cannot be executed"),
     ("127", "a program, or a library that it needs, is not found"),
     ("128 + N", "a rank, or mpirun itself, was killed by signal N"),

@@ -41,6 +41,8 @@ impl Node {
             // The following reports are for neighbouring daemons.
             Up::Output(..) | Up::Ask(_) | Up::Table(_) | Up::Call(_) | Up::Processors(_) => {}
             Up::Arrived(_) => {}
+            Up::LongWait => self.hear_long_wait(),
+            Up::Cards(request, cards) => self.hear_cards(request, &cards),
         }
         self.obey(actions);
     }

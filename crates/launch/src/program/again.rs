@@ -168,6 +168,7 @@ fn place(info: &mut JobInfo, hosts: &Hosts, request: &Request) -> Result<(), Pre
 /// Sets the properties that belong to this mpirun and not to the job.
 fn settle(info: &mut JobInfo, request: &Request, config: &Config, launcher: PathBuf) {
     info.pace_ms = (config.launch.heartbeat_ms, config.launch.silence_ms);
+    (info.hang_ms, info.hang_aborts) = (config.diagnosis.hang.after_ms, config.diagnosis.hang.aborts);
     info.ports = config.network.port_range.map(PortRange::bounds);
     info.start_ms = config.launch.start_ms;
     let own = environment::config(&std::env::vars_os().collect()).unwrap_or_default();

@@ -23,11 +23,12 @@ use tutti_base::Machines;
 use tutti_base::machines::Processors;
 use tutti_checkpoint::coordination::{Consequence, Member, Order, Report};
 
+use super::cards::Collection;
 use super::directory::{Asker, Directory, Step};
 use super::machines::{self, Gathered};
 use super::message::{
-    Address, Ask, Bytes, Call, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankExit,
-    StartFailure, StreamNumber, Up,
+    Address, Ask, Bytes, Call, Cause, Down, Ending, HostProcessors, JobInfo, Loss, PHASES, Phase, RankCard,
+    RankExit, StartFailure, StreamNumber, Up,
 };
 use super::shape::{Hop, Shape};
 use crate::policy::Reported;
@@ -89,6 +90,12 @@ pub enum Event {
     SignalAll(i32),
     /// The root requests a report of waiting ranks.
     Report(Reported),
+    /// A rank of this host has begun to wait for long.
+    LongWait,
+    /// The root requests the states of all ranks, under this number.
+    Collect(u32),
+    /// States of the ranks of this host for a request.
+    Cards(u32, Vec<RankCard>),
     /// The root has input for the rank that reads it.
     Input(Bytes),
     /// The reader of the input, on this host, has accepted this number of bytes.
@@ -114,6 +121,8 @@ pub enum Action {
     SignalRanks(i32),
     /// Reports the operations in which ranks of this host wait.
     ReportWaits(Reported),
+    /// Collects the states of the ranks of this host for a request.
+    CollectCards(u32),
     /// Passes input to the rank of this host that reads it.
     TakeInput(Bytes),
     /// Permits this number of further bytes of an output to the parent.
@@ -174,6 +183,7 @@ pub struct Daemon {
     checkpoint: Member,
     /// Children whose subtrees have arrived in MPI_Finalize, by generation. None stands for this host.
     arrivals: BTreeMap<u32, BTreeSet<Option<u32>>>,
+    collection: Collection,
     signals: Vec<i32>,
     /// Time of the end of the job.
     over: Option<Duration>,
@@ -194,6 +204,7 @@ impl Daemon {
             machines: Gathered::default(),
             checkpoint: Member::default(),
             arrivals: BTreeMap::new(),
+            collection: Collection::default(),
             signals: Vec::new(),
             over: None,
             ended: false,
@@ -284,6 +295,12 @@ impl Daemon {
             Event::Wanted(stops) => actions.push(Action::Up(Up::Wanted(stops))),
             Event::SignalAll(signal) => self.signal(signal, actions),
             Event::Report(which) => self.report_waits(which, actions),
+            Event::LongWait => actions.push(Action::Up(Up::LongWait)),
+            Event::Collect(request) => self.collect(request, actions),
+            Event::Cards(request, cards) => {
+                let whole = self.collection.take(None, request, cards);
+                pass_cards(whole, actions);
+            }
             Event::Input(bytes) => self.input(bytes, actions),
             Event::Checkpoint(order) => self.checkpoint(order, actions),
             Event::CheckpointDone(report) => {
@@ -371,6 +388,7 @@ impl Daemon {
             Down::Quit => self.quit(now, actions),
             Down::Checkpoint(order) => self.checkpoint(*order, actions),
             Down::Arrived(generation) => self.tell_all_arrived(generation, actions),
+            Down::Collect(request) => self.collect(request, actions),
         }
     }
 
@@ -396,6 +414,10 @@ impl Daemon {
                 self.take_steps(steps, actions);
             }
             Up::Arrived(generation) => self.arrived(Some(number), generation, actions),
+            Up::Cards(request, cards) => {
+                let whole = self.collection.take(Some(number), request, cards);
+                pass_cards(whole, actions);
+            }
             Up::Processors(said) => {
                 self.machines.hear(number, said);
                 self.pass_processors(actions);
@@ -408,7 +430,9 @@ impl Daemon {
             up @ (Up::Exits(_) | Up::Refused(_) | Up::Lost(_) | Up::Signal(_)) => {
                 actions.push(Action::Up(up))
             }
-            up @ (Up::InputTaken(_) | Up::Wanted(_) | Up::Processes(_)) => actions.push(Action::Up(up)),
+            up @ (Up::InputTaken(_) | Up::Wanted(_) | Up::Processes(_) | Up::LongWait) => {
+                actions.push(Action::Up(up))
+            }
         }
     }
 
@@ -440,6 +464,8 @@ impl Daemon {
         let mut out = Vec::new();
         self.checkpoint.lost(number, &mut out);
         follow(out, actions);
+        let whole = self.collection.lose(number);
+        pass_cards(whole, actions);
         self.report(actions);
     }
 
@@ -559,6 +585,15 @@ impl Daemon {
         }
     }
 
+    /// Begins a collection of the states of all ranks of the subtree.
+    fn collect(&mut self, request: u32, actions: &mut Vec<Action>) {
+        let joined = self.children.iter().filter(|(_, child)| child.state == State::Joined);
+        let children: Vec<u32> = joined.map(|(&number, _)| number).collect();
+        self.collection.begin(request, [None].into_iter().chain(children.iter().copied().map(Some)));
+        actions.push(Action::CollectCards(request));
+        actions.extend(children.into_iter().map(|child| Action::Down(child, Down::Collect(request))));
+    }
+
     /// Passes input to the ranks of this host or towards the host that reads it.
     fn input(&mut self, bytes: Bytes, actions: &mut Vec<Action>) {
         let Some(job) = &self.job else { return };
@@ -666,6 +701,11 @@ impl Daemon {
             actions.push(Action::End);
         }
     }
+}
+
+/// Passes a complete collection to the parent.
+fn pass_cards(whole: Option<(u32, Vec<RankCard>)>, actions: &mut Vec<Action>) {
+    actions.extend(whole.map(|(request, cards)| Action::Up(Up::Cards(request, cards))));
 }
 
 /// Turns the consequences of a phase of a checkpoint into actions.

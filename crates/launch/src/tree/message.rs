@@ -92,6 +92,10 @@ pub struct JobInfo {
     pub restart: Option<Restart>,
     /// Servers of the job's files, which a restart starts again.
     pub io_servers: IoServers,
+    /// Time in milliseconds after which a wait is long, for the report of hangs; 0: none is.
+    pub hang_ms: u64,
+    /// True if a job ends whose hang is proved.
+    pub hang_aborts: bool,
 }
 
 /// Checkpoint set from which ranks are restored.
@@ -249,6 +253,8 @@ pub enum Down {
     Checkpoint(Box<Order>),
     /// Reports that all ranks have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
+    /// Requests the cards of all ranks of the subtree, under this number.
+    Collect(u32),
 }
 
 /// Message from a child to its parent.
@@ -284,6 +290,33 @@ pub enum Up {
     Wanted(bool),
     /// Reports that all ranks of the subtree have called MPI_Finalize in their programs of this generation.
     Arrived(u32),
+    /// Reports that a rank of the subtree has begun to wait for long.
+    LongWait,
+    /// States of all ranks of the subtree, as the request of this number found them.
+    Cards(u32, Vec<RankCard>),
+}
+
+/// State of a rank for the report of a hang.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankCard {
+    /// Rank in MPI_COMM_WORLD of the job.
+    pub rank: u32,
+    /// State of the rank.
+    pub seen: Seen,
+}
+
+/// State of a rank when its host was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Seen {
+    /// The rank is outside waits.
+    Computing,
+    /// The rank does not run, or does not answer: the reason in words.
+    Unknown(String),
+    /// The rank waits since this time of its host, in nanoseconds, and has published this card
+    /// ([`tutti_hang::Card`]).
+    Waiting(u64, Bytes),
+    /// The rank has ended.
+    Ended,
 }
 
 /// Processors of a host on which its ranks run, see [`tutti_base::machines::Processors`].

@@ -18,6 +18,7 @@
 //! | [`directory`] | addresses of ranks |
 //! | [`fuzz`] | arbitrary bytes from strangers and from faulty daemons |
 
+pub mod cards;
 pub mod clock;
 pub mod daemon;
 pub mod directory;

@@ -1,7 +1,7 @@
 //! Rows: checks of programs, and reports about them.
 
 use super::debug;
-use crate::config::diagnosis::InitialErrorHandler;
+use crate::config::diagnosis::{HangWatch, InitialErrorHandler};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
 use crate::config::values::{flag, one_of};
 
@@ -50,6 +50,15 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "initial error handler of MPI_COMM_WORLD and MPI_COMM_SELF (mpirun --initial-errhandler)",
         set: |c, v| initial_error_handler(v).map(|x| c.diagnosis.initial_error_handler = x),
         show: |c| c.diagnosis.initial_error_handler.name().to_string(),
+    },
+    Setting {
+        name: "TUTTI_HANG",
+        kind: ValueKind::Text("seconds | off | abort"),
+        scope: Scope::Launcher,
+        audience: Audience::User,
+        doc: "seconds for which a rank waits before mpirun looks for a deadlock; abort: a proved one ends the job",
+        set: |c, v| HangWatch::parse(v).map(|x| c.diagnosis.hang = x),
+        show: |c| c.diagnosis.hang.to_string(),
     },
     Setting {
         name: "TUTTI_COUNTERS",

@@ -76,6 +76,10 @@ pub(super) const ROWS: &[Row] = &[
         r.request.exit_codes = true;
         Ok(())
     }),
+    row(&["hang-report"], &["FILE"], "write the report of a hang there, as JSON", |r, v| {
+        r.request.hang_report = Some(v[0].clone().into());
+        Ok(())
+    }),
     row(
         &["report-pid"],
         &["FILE"],
