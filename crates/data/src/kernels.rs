@@ -1,5 +1,6 @@
 //! Predefined operators on two elements, and the element type of each datatype.
 
+use crate::brain::Brain;
 use crate::extended::Extended;
 use crate::op::Operator;
 use crate::predefined::{self, Class, Predefined};
@@ -156,7 +157,7 @@ fn arithmetic<O>(row: &Predefined) -> Option<Kernels>
 where
     O: Combine<Wrapping<u8>> + Combine<Wrapping<u16>> + Combine<Wrapping<u32>>,
     O: Combine<Wrapping<u64>> + Combine<Wrapping<u128>>,
-    O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
+    O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Brain> + Combine<Extended> + Combine<Quad>,
 {
     Some(match (row.arithmetic_class(), row.bytes) {
         (Class::Signed | Class::Unsigned, 1) => Kernels::for_processor::<Wrapping<u8>, O>(),
@@ -165,6 +166,7 @@ where
         (Class::Signed | Class::Unsigned, 8) => Kernels::for_processor::<Wrapping<u64>, O>(),
         (Class::Signed, 16) => Kernels::scalar::<Wrapping<u128>, O>(),
         (Class::Float, 2) => Kernels::for_processor::<Half, O>(),
+        (Class::Brain, 2) => Kernels::for_processor::<Brain, O>(),
         (Class::Float, 4) => Kernels::of_simple::<f32, O>(),
         (Class::Float, 8) => Kernels::of_simple::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),
@@ -200,7 +202,7 @@ fn ordering<O>(row: &Predefined) -> Option<Kernels>
 where
     O: Combine<i8> + Combine<i16> + Combine<i32> + Combine<i64> + Combine<i128>,
     O: Combine<u8> + Combine<u16> + Combine<u32> + Combine<u64>,
-    O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Extended> + Combine<Quad>,
+    O: Combine<f32> + Combine<f64> + Combine<Half> + Combine<Brain> + Combine<Extended> + Combine<Quad>,
 {
     Some(match (row.arithmetic_class(), row.bytes) {
         (Class::Signed, 1) => Kernels::for_processor::<i8, O>(),
@@ -213,6 +215,7 @@ where
         (Class::Unsigned, 4) => Kernels::for_processor::<u32, O>(),
         (Class::Unsigned, 8) => Kernels::for_processor::<u64, O>(),
         (Class::Float, 2) => Kernels::for_processor::<Half, O>(),
+        (Class::Brain, 2) => Kernels::for_processor::<Brain, O>(),
         (Class::Float, 4) => Kernels::of_simple::<f32, O>(),
         (Class::Float, 8) => Kernels::of_simple::<f64, O>(),
         (Class::Float, 16) => Kernels::scalar::<Quad, O>(),
@@ -257,7 +260,7 @@ fn located<O>(row: &Predefined) -> Option<Kernels>
 where
     O: Locate<i8> + Locate<i16> + Locate<i32> + Locate<i64> + Locate<i128>,
     O: Locate<u8> + Locate<u16> + Locate<u32> + Locate<u64>,
-    O: Locate<f32> + Locate<f64> + Locate<Half> + Locate<Extended> + Locate<Quad>,
+    O: Locate<f32> + Locate<f64> + Locate<Half> + Locate<Brain> + Locate<Extended> + Locate<Quad>,
 {
     let (value, index) = row.pair?;
     let (value, index) = (predefined::scalar(value), predefined::scalar(index));
@@ -272,6 +275,7 @@ where
         (Class::Unsigned, 4) => indexed::<u32, O>(value, index),
         (Class::Unsigned, 8) => indexed::<u64, O>(value, index),
         (Class::Float, 2) => indexed::<Half, O>(value, index),
+        (Class::Brain, 2) => indexed::<Brain, O>(value, index),
         (Class::Float, 4) => indexed::<f32, O>(value, index),
         (Class::Float, 8) => indexed::<f64, O>(value, index),
         (Class::Float, 16) => indexed::<Quad, O>(value, index),

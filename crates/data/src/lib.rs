@@ -24,12 +24,14 @@
 //! moving data.
 #![deny(unsafe_code)]
 
+mod brain;
 mod construct;
 mod copies;
 pub mod copy;
 mod darray;
 mod datatype;
 mod decode;
+mod exact;
 mod expand;
 #[cfg(target_arch = "x86_64")]
 mod extended;
@@ -40,6 +42,7 @@ mod extended;
 mod external;
 mod facts;
 mod fortran;
+mod global_sum;
 mod inverse;
 mod kernels;
 mod layout;
@@ -62,6 +65,8 @@ mod walk;
 pub use darray::{Darray, Distribution};
 pub use datatype::{Datatype, Form};
 pub use decode::{Combiner, Contents, Envelope};
+pub use exact::Accumulator;
+pub use global_sum::GlobalSum;
 pub use inverse::Succession;
 pub use layout::Segment;
 pub use moving::{Cursor, copy};

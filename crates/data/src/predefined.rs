@@ -15,6 +15,8 @@ pub(crate) enum Class {
     Unsigned,
     /// IEEE binary16, 32, 64 or 128.
     Float,
+    /// bfloat16.
+    Brain,
     /// The 80-bit format of x87 in 16 bytes.
     Extended,
     /// Two IEEE floats.
@@ -107,7 +109,9 @@ const fn pair(code: u32, name: &'static str, value: u32, index: u32) -> Predefin
     Predefined { code, name, class: Class::Byte, bytes: 0, group: Group::Pair, external: 0, pair }
 }
 
-use Class::{Byte, Character, Complex, Extended, ExtendedComplex, Float, Packed, Signed, Unsigned, Wide};
+use Class::{
+    Brain, Byte, Character, Complex, Extended, ExtendedComplex, Float, Packed, Signed, Unsigned, Wide,
+};
 use Group::{CInteger, Floating, FortranInteger, MultiLanguage, Other};
 
 #[rustfmt::skip]
@@ -160,6 +164,7 @@ pub(crate) const ROWS: &[Predefined] = &[
     row(0x247, "MPI_BYTE", Byte, 1, Group::Byte),
     row(0x248, "MPI_INT16_T", Signed, 2, CInteger),
     row(0x249, "MPI_UINT16_T", Unsigned, 2, CInteger),
+    row(0x24c, "MPIX_BFLOAT16", Brain, 2, Floating),
     row(0x250, "MPI_INT32_T", Signed, 4, CInteger),
     row(0x251, "MPI_UINT32_T", Unsigned, 4, CInteger),
     row(0x258, "MPI_INT64_T", Signed, 8, CInteger),

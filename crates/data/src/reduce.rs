@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use crate::datatype::Datatype;
+use crate::exact;
 use crate::kernels;
 use crate::layout::Layout;
 use crate::moving;
@@ -41,6 +42,9 @@ enum Action {
     User(UserFunction),
 }
 
+/// Operands of [`Reducer::apply_rows`] up to which nothing is allocated.
+const FEW: usize = 65;
+
 /// Any number of items is one array of elements of a loop: the usual case, kept beside the address of the
 /// loop so that an element costs a few nanoseconds.
 #[derive(Clone, Copy)]
@@ -60,6 +64,8 @@ pub struct Reducer {
     /// See [`Reducer::named`].
     handle: usize,
     action: Action,
+    /// See [`Reducer::is_exact`].
+    exact: bool,
 }
 
 impl Op {
@@ -76,7 +82,19 @@ impl Op {
             (Action::Pairs(kernels), _) => Some(Direct { kernels: *kernels, offset: 0, elements: 1 }),
             _ => None,
         };
-        Ok(Reducer { direct, datatype: datatype.clone(), handle: 0, action })
+        Ok(Reducer { direct, datatype: datatype.clone(), handle: 0, action, exact: false })
+    }
+
+    /// Binds this operator to a type so that results are rounded once (`exact`). Returns `None` if that is
+    /// not possible: for operators that do not round, for products of complex numbers, and for types with
+    /// more than 64 bits.
+    pub fn bind_exact(&self, datatype: &Datatype) -> Option<Reducer> {
+        let OperatorKind::Predefined(operator) = self.0 else { return None };
+        let row = self.row(operator, datatype).ok().filter(|_| datatype.is_predefined())?;
+        let kernels = exact::select(operator, row)?;
+        let direct = Some(Direct { kernels, offset: 0, elements: kernels.lanes });
+        let action = Action::Runs { kernels, bytes: row.bytes.into() };
+        Some(Reducer { direct, datatype: datatype.clone(), handle: 0, action, exact: true })
     }
 
     fn action(&self, datatype: &Datatype) -> Result<Action> {
@@ -135,7 +153,14 @@ impl Reducer {
     pub fn is_same(&self, other: &Reducer) -> bool {
         Arc::ptr_eq(&self.datatype.0, &other.datatype.0)
             && self.action.is_same(&other.action)
+            && self.exact == other.exact
             && (self.handle == other.handle || !self.calls_user())
+    }
+
+    /// Returns true if results are rounded once ([`Op::bind_exact`]). Then all operands of an element must be
+    /// combined at once: a partial result would be rounded too.
+    pub fn is_exact(&self) -> bool {
+        self.exact
     }
 
     /// Returns true if the operator is a function of the user's.
@@ -186,6 +211,35 @@ impl Reducer {
     pub unsafe fn apply_many(&self, sources: &[*const u8], into: *mut u8, count: u64) {
         // SAFETY: passed on.
         unsafe { self.fold(sources, into, count, false) }
+    }
+
+    /// Combines operands that lie one after the other in `left` with those in `right`, which gets the result:
+    /// `right[i] = l0[i] op (l1[i] op (.. op right[i]))`.
+    ///
+    /// # Safety
+    /// `left` holds `operands * count` items, `right` holds `count`; they are disjoint.
+    pub unsafe fn apply_rows(&self, left: *const u8, operands: u64, right: *mut u8, count: u64) {
+        let row = self.datatype.extent() as isize * count as isize;
+        let first = |number: u64| left.wrapping_offset(number as isize * row);
+        if operands == 1 {
+            // SAFETY: passed on.
+            return unsafe { self.apply(left, right, count) };
+        }
+        let mut few = [std::ptr::null(); FEW];
+        let many: Vec<*const u8>;
+        let sources: &[*const u8] = match few.get_mut(..=operands as usize) {
+            Some(few) => {
+                few.iter_mut().zip(0..).for_each(|(source, number)| *source = first(number));
+                few[operands as usize] = right;
+                few
+            }
+            None => {
+                many = (0..operands).map(first).chain([right.cast_const()]).collect();
+                &many
+            }
+        };
+        // SAFETY: passed on; the result is the last operand.
+        unsafe { self.apply_many(sources, right, count) }
     }
 
     /// Computes the result of [`Reducer::apply_many`] and stores it past the caches where the type permits:

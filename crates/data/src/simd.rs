@@ -41,14 +41,14 @@ pub(crate) struct Kernels {
 
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
-enum Level {
+pub(crate) enum Level {
     Base,
     Avx2,
     Avx512,
 }
 
 #[cfg(target_arch = "x86_64")]
-fn level() -> Level {
+pub(crate) fn level() -> Level {
     use std::arch::is_x86_feature_detected;
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *LEVEL.get_or_init(|| {

@@ -1,6 +1,7 @@
 //! Tests over the whole crate: against type maps written out item by item, as MPI-5 section 5.1 defines
 //! them, and nothing else.
 
+mod exact;
 mod external;
 mod inverse;
 mod operators;
