@@ -26,7 +26,7 @@ const ONE_ROUND: u32 = 0x100;
 /// Mark of a sleeper that waits for descriptors, beside the round of its announcement.
 const POLLS: u32 = 1;
 
-/// How the sleepers of a bell are woken.
+/// Means by which the sleepers of a bell are woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wakes {
     /// Some wait on the futex.

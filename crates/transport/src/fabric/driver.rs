@@ -80,7 +80,7 @@ pub struct Driver<C> {
     lookups: usize,
     traffic: Traffic,
     start: Instant,
-    /// What the next poll looks at in any case.
+    /// Parts that the next poll looks at in any case.
     due: Due,
     /// Looks around until the carrier is asked for requests.
     until_control: u32,
