@@ -38,10 +38,11 @@ const AWAKE_SHARED_NS: u64 = 200_000;
 const GIVEN_LIMIT_NS: u64 = 100_000;
 /// The same time if in addition messages come from the network and there are more ranks than processors. A
 /// wait that sleeps earlier has to be woken for each operation. The wake-up takes the processor from the rank
-/// that sends the next ones. Then one operation costs 40 to 60 switches in place of 5, and stays so. 16 ranks
-/// of 4 hosts on two processors, in us, median and worst of 12 samples, first with 100 us here and 20 us
-/// awake: broadcast of 8 bytes 43 and 297, then 35 and 41; scatter 230 and 434, then 52 and 92; gather 40 and
-/// 172, then 39 and 52. With one rank on each host it is a loss (26 %).
+/// that sends the next ones. Then one operation costs 40 to 60 switches in place of 5, and stays so.
+///
+/// 16 ranks of 4 hosts on two processors, in us, median and worst of 12 samples, first with 100 us here and
+/// 20 us awake. Broadcast of 8 bytes: 43 and 297, then 35 and 41. Scatter: 230 and 434, then 52 and 92.
+/// Gather: 40 and 172, then 39 and 52. With one rank on each host it is a loss (26 %).
 const NETWORK_GIVEN_CROWDED_NS: u64 = 1_000_000;
 /// Time for which such a wait stays awake if it has given its processor away at first
 /// ([`NETWORK_FIRST_YIELDS`]): all others have had it. Barrier of the same ranks: 497 us with 200 us here,
