@@ -197,6 +197,8 @@ pub struct Shape {
     pub unit_bytes: u64,
     /// True if the operator commutes; `true` where there is none.
     pub commutative: bool,
+    /// True if the operator rounds once, so that all operands of an element must be combined in one step.
+    pub together: bool,
     /// True if this rank passed MPI_IN_PLACE: its contribution lies in the receive buffer, at the position
     /// that the standard defines. Always `false` for bcast.
     pub in_place: bool,
@@ -218,6 +220,7 @@ impl Shape {
             own: 0,
             unit_bytes: 1,
             commutative: true,
+            together: false,
             in_place: false,
         }
     }

@@ -287,8 +287,9 @@ proptest! {
 /// permitted algorithm is checked, and for every shape at least one of them sends messages only.
 #[test]
 fn deterministic_results_are_one_expression() {
-    let reductions =
-        registry().iter().filter(|generator| Association::deterministic_for(generator.collective).is_some());
+    let reductions = registry().iter().filter(|generator| {
+        Association::deterministic_for(generator.collective).is_some() && !generator.combines_together()
+    });
     for generator in reductions {
         let wanted = Association::deterministic_for(generator.collective).expect("filtered");
         let mut proved = 0;
@@ -339,6 +340,76 @@ fn another_association_is_noticed() {
         pattern: Pattern::Whole,
     };
     check_as(found.expect("registered"), case, 0, Association::FromRight);
+}
+
+/// An operator that rounds once gets all operands of an element in one step, in every algorithm that is for
+/// such operators. A second step with a partial result would be refused.
+#[test]
+fn together_means_in_one_step() {
+    for generator in registry().iter().filter(|generator| generator.combines_together()) {
+        for ranks in (1..=17).chain([31, 32, 33, 64]) {
+            for count in counts(generator.collective, ranks) {
+                for params in all_params(generator) {
+                    for root in (0..roots(generator, ranks)).filter(|root| ranks < 8 || root % 5 == 0) {
+                        let case = Case {
+                            collective: generator.collective,
+                            ranks,
+                            root,
+                            count,
+                            commutative: true,
+                            in_place: (root + ranks) % 2 == 0,
+                            params,
+                            pattern: Pattern::Whole,
+                        };
+                        check_as(generator, case, 0, Association::Together);
+                        check_as(
+                            generator,
+                            Case { in_place: !case.in_place, ..case },
+                            0,
+                            Association::Together,
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "combines")]
+fn partial_results_are_noticed_where_operands_must_be_together() {
+    let mut all = registry().iter();
+    let found = all.find(|one| one.collective == Collective::Allreduce && one.name == "spread");
+    let case = Case {
+        collective: Collective::Allreduce,
+        ranks: 3,
+        root: 0,
+        count: 1,
+        commutative: true,
+        in_place: false,
+        params: Params::default(),
+        pattern: Pattern::Whole,
+    };
+    check_as(found.expect("registered"), case, 0, Association::Together);
+}
+
+/// An operator that rounds once has an algorithm for any number of ranks, in the deterministic mode too.
+/// Other operators use none of these algorithms.
+#[test]
+fn every_reduction_can_round_once() {
+    for collective in Collective::ALL.into_iter().filter(|all| Association::deterministic_for(*all).is_some())
+    {
+        for (ranks, count) in [(3, 1), (5, 8), (16, 1 << 20), (300, 1000)] {
+            for deterministic in [false, true] {
+                for together in [false, true] {
+                    let environment = Environment { deterministic, ..Environment::flat(ranks, 4) };
+                    let shape = Shape { together, unit_bytes: 8, ..Shape::new(collective, ranks, 0, count) };
+                    let choice = select(&shape, &environment, Some("together"));
+                    assert_eq!(choice.generator.combines_together(), together, "{}", choice.reason());
+                }
+            }
+        }
+    }
 }
 
 #[test]

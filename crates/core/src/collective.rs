@@ -68,7 +68,7 @@ pub(crate) use deferred::tell_undecided;
 pub use failures::untold;
 pub(crate) use failures::{Unreceived, answer, unreceived};
 pub use internal::{
-    allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, maximum,
+    add_words, allgather_bytes, alltoall_bytes, barrier, barrier_by_messages, broadcast_bytes, maximum,
     maximum_by_messages, start_allgather, start_maximum, swap_bytes,
 };
 pub use nonblocking::start;

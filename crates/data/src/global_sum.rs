@@ -41,7 +41,7 @@ impl GlobalSum {
         Ok(GlobalSum { summing, bytes, sums })
     }
 
-    /// Adds `count` items.
+    /// Adds `count` items to the sum, without rounding.
     ///
     /// # Safety
     /// See the module's Safety section.

@@ -44,6 +44,13 @@ pub fn files(spec: &Spec) -> Result<Vec<(String, String)>, Vec<String>> {
     Ok(files)
 }
 
+/// Returns the text of the entry points beyond the standard.
+pub fn extensions(spec: &Spec) -> String {
+    let pairs: String =
+        Families::new(spec).places().map(|(function, place)| entry_pair(spec, function, &place)).collect();
+    format!("{HEAD}{pairs}")
+}
+
 /// Returns the name of the file that contains a function.
 pub fn file_of(name: &str) -> String {
     if let Some((_, file)) = FILES.iter().find(|(prefix, _)| name.starts_with(prefix)) {

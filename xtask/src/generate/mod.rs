@@ -68,6 +68,9 @@ fn outputs(root: &Path) -> Result<Vec<Output>, Vec<String>> {
         ("names".to_string(), constants::names(&spec)),
     ];
     rust.extend(entries::files(&spec)?);
+    let extensions = spec::extensions(root, &spec)?;
+    rust.push(("extensions".to_string(), entries::extensions(&extensions)));
+    outputs.push(("crates/abi/include/mpi-ext.h".to_string(), header::extensions(&extensions)));
     let fronts = fronts::files(root, &spec)?;
     let names = rust.iter().map(|(name, _)| name.as_str()).chain(["dialect", "interface"]);
     let modules: String = names.map(|name| format!("pub mod {name};\n")).collect();

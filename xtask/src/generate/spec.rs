@@ -202,6 +202,28 @@ impl Spec {
     }
 }
 
+/// Prefix of names that are not the standard's.
+pub const EXTENSION: &str = "MPIX_";
+
+/// Returns the functions beyond the standard as tables of their own, with the constants of `spec`.
+pub fn extensions(root: &Path, spec: &Spec) -> Result<Spec, Vec<String>> {
+    let rows = rows(&root.join("spec").join("extensions.tsv"))?;
+    let implemented = rows.iter().map(|row| Implementation {
+        name: row[0].clone(),
+        path: row[3].clone(),
+        form: false,
+        extra: String::new(),
+    });
+    let beyond = |constant: &&Constant| constant.name.starts_with(EXTENSION);
+    Ok(Spec {
+        functions: rows.iter().map(|row| Function::parse(&row[..3])).collect(),
+        callbacks: Vec::new(),
+        constants: spec.constants.iter().filter(beyond).cloned().collect(),
+        implemented: implemented.collect(),
+        annotations: Vec::new(),
+    })
+}
+
 /// Reads the rows of a table, without its head and its comments.
 pub fn rows(path: &Path) -> Result<Vec<Vec<String>>, Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| vec![format!("{}: {error}", path.display())])?;

@@ -5,6 +5,7 @@ pub mod communicator;
 pub mod constants;
 pub mod datatype;
 pub mod dialect;
+pub mod extensions;
 pub mod file;
 pub mod functions;
 pub mod group;

@@ -92,6 +92,7 @@ pub static HANDLE_NAMES: &[(usize, &str)] = &[
     (0x000002c8, "MPI_LOGICAL2"),
     (0x000002c9, "MPI_INTEGER2"),
     (0x000002ca, "MPI_REAL2"),
+    (0x0000024c, "MPIX_BFLOAT16"),
     (0x000002d0, "MPI_LOGICAL4"),
     (0x000002d1, "MPI_INTEGER4"),
     (0x000002d2, "MPI_REAL4"),

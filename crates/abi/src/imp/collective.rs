@@ -27,7 +27,7 @@ use crate::types::MPI_Datatype;
 mod overlap;
 
 /// Returns the communicator of an operation that is not defined for intercommunicators.
-fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
+pub(super) fn intra<'s>(comm: In<'s, Comm>) -> Result<&'s Arc<Communicator>> {
     let found = comm.get()?;
     if found.inter().is_none() {
         return Ok(found);
@@ -183,11 +183,27 @@ pub(super) fn check_operator(op: &tutti_data::Op, datatype: &tutti_data::Datatyp
     if process()?.config.diagnosis.check_types { op.check_strictly(datatype) } else { Ok(()) }
 }
 
-/// Parses an operator, and checks that it supports the datatype.
-fn operator(op: In<Op>, handle: In<Datatype>) -> Result<(Reducer, bool)> {
+/// Parses an operator, and checks that it supports the datatype. Hints say whether results are rounded once:
+/// those of the form, then those of the communicator.
+fn operator(
+    call: &Call,
+    comm: &Communicator,
+    op: In<Op>,
+    handle: In<Datatype>,
+    form: &Form,
+) -> Result<(Reducer, bool)> {
     let (named, op, datatype) = (handle.raw().bits(), op.get()?, datatype(handle)?);
     check_operator(op, datatype)?;
-    Ok((op.bind(datatype)?.named(named), op.is_commutative()))
+    let hint = match form {
+        Form::Persistent(info, _) => info
+            .optional()?
+            .and_then(|info| collective::Wishes::from_info(&info.borrow(&call.held)).reproducible),
+        _ => None,
+    };
+    let own = || Ok(comm.collectives.is_reproducible(&call.held, process()?));
+    let exact = hint.map_or_else(own, Ok)?.then(|| op.bind_exact(datatype)).flatten();
+    let reducer = exact.map_or_else(|| op.bind(datatype), Ok)?;
+    Ok((reducer.named(named), op.is_commutative()))
 }
 
 pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {
@@ -695,7 +711,7 @@ pub fn reduce(
     let recv = where_so(part.at_root, || block(recvbuf, count, datatype))?;
     let mut whole = operation(Collective::Reduce, send, recv)?.rooted(part.root);
     if part.with_root || part.at_root {
-        let (reducer, commutative) = operator(op, datatype)?;
+        let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
         whole = whole.reducing(reducer, commutative);
     }
     perform(call, comm, &whole.said(said), form)
@@ -720,7 +736,7 @@ pub fn reduce_everywhere(
     if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
-    let (reducer, commutative) = operator(op, datatype)?;
+    let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
     let send = block_or_in_place(sendbuf, count, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, count, datatype)?;
     perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative).said(said), form)
@@ -747,7 +763,7 @@ pub fn reduce_scatter_block(
     if let Some(result) = replay_call(call, comm, &said, buffers, form) {
         return result;
     }
-    let (reducer, commutative) = operator(op, datatype)?;
+    let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
     let send = block_or_in_place(sendbuf, recvcount, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, datatype)?;
     let whole =
@@ -776,7 +792,7 @@ pub fn reduce_scatter(
     if let Some(result) = replay_call_with(call, comm, &said, [recvcounts], buffers, form) {
         return result;
     }
-    let (reducer, commutative) = operator(op, datatype)?;
+    let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
     let counts = recvcounts.read(i64::from(comm.size()))?;
     let blocks = counts.map(|items| count(items, recvcounts.name())).collect::<Result<Vec<u64>>>()?;
     let total = blocks.iter().try_fold(0u64, |sum, items| sum.checked_add(*items));

@@ -53,6 +53,7 @@ pub mod datatype;
 pub mod dynamic;
 pub mod environment;
 pub mod error_handler;
+pub mod extension;
 pub mod file;
 pub mod group;
 pub mod info;

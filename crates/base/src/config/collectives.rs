@@ -119,6 +119,8 @@ pub struct Collectives {
     pub calibrate: bool,
     /// Reductions give the same bits whatever the machine, the binding and the algorithm.
     pub deterministic: bool,
+    /// Sums and products are rounded once, so that their bits do not depend on the order of operands.
+    pub reproducible: bool,
     /// Print each choice that the library makes.
     pub explain: bool,
     /// Whether algorithms are tried while the program runs.
@@ -148,6 +150,7 @@ impl Default for Collectives {
             model_file: String::new(),
             calibrate: false,
             deterministic: false,
+            reproducible: false,
             explain: false,
             tune: Tune::Off,
             tune_search: TuneSearch::Halving,

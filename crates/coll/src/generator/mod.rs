@@ -56,6 +56,8 @@ pub enum Association {
     FromRightIfFlat,
     /// `((s0 op s1) op ..) op sn`.
     FromLeft,
+    /// All operands in one step. Then an operator may round once, and no order is visible.
+    Together,
     /// Another one, which depends on ranks, parameters or the machine; or nothing is combined.
     Free,
 }
@@ -104,6 +106,11 @@ pub const fn right(generator: Generator) -> Generator {
 /// Marks an algorithm that combines from right to left if its tree is flat.
 pub const fn flat(generator: Generator) -> Generator {
     Generator { association: Association::FromRightIfFlat, ..generator }
+}
+
+/// Marks an algorithm that combines all operands of an element in one step.
+pub const fn together(generator: Generator) -> Generator {
+    Generator { association: Association::Together, ..generator }
 }
 
 /// Marks an algorithm that combines from left to right.
@@ -157,6 +164,12 @@ impl Generator {
         (least..=2 * least.max(1)).find(|ranks| self.suits(&shape(*ranks)))
     }
 
+    /// Returns true if it may be used for an operator that rounds the result of all operands once
+    /// ([`Shape::together`]), or for any other operator. Algorithms for the first take more memory.
+    pub fn combines_together(&self) -> bool {
+        self.association == Association::Together
+    }
+
     /// Returns true if it may be used in the deterministic mode: with operators whose order is kept, its
     /// association is that of [`Association::deterministic_for`] the collective.
     pub fn is_canonical(&self, params: &Params) -> bool {
@@ -174,6 +187,9 @@ impl Generator {
     pub fn combines_like(&self, params: &Params, other: (&Generator, &Params), commutative: bool) -> bool {
         let (generator, others) = other;
         if Association::deterministic_for(self.collective).is_none() {
+            return true;
+        }
+        if self.combines_together() && generator.combines_together() {
             return true;
         }
         let is_canonical = |generator: &Generator, params: &Params| {

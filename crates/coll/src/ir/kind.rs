@@ -39,9 +39,11 @@ pub enum Kind {
         /// Destination of the same length.
         into: Span,
     },
-    /// `right = left op right`, element by element. The order of the operands matters.
+    /// `right = left op right`, element by element. The order of the operands matters. `left` may hold
+    /// several operands as long as `right`, one after the other. They are combined with `right` at once, from
+    /// right to left: an operator that rounds the result of all operands once needs that.
     Reduce {
-        /// The left operand; only read.
+        /// The left operand or operands; only read.
         left: Span,
         /// The right operand, and the result.
         right: Span,

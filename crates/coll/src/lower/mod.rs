@@ -284,6 +284,10 @@ impl<'a> Walk<'a> {
     fn reduce(&mut self, left: &Span, right: &Span, iteration: u32) -> Result<(), LoweringError> {
         let (left, right) = (self.place(left, iteration)?, self.place(right, iteration)?);
         let (Some(left), Some(right)) = (left, right) else { return Err(LoweringError::Pieces) };
+        if left.2 != right.2 {
+            // Several operands at once.
+            return Err(LoweringError::Pieces);
+        }
         let operands = (self.find(left.0, left.1, left.2)?, self.find(right.0, right.1, right.2)?);
         let (into, needs) = (self.area()?, operands.0.needs | operands.1.needs);
         self.rule(needs, Action::Combine { left: operands.0.area, right: operands.1.area, into })?;

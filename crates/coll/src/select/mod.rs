@@ -214,11 +214,12 @@ pub fn common(shape: &Shape, environment: &Environment) -> Shape {
 
 /// Returns that part in two numbers, for ranks of one communicator in one job.
 pub fn key(shape: &Shape, environment: &Environment) -> [u64; 2] {
-    let Shape { collective, count, unit_bytes, commutative, .. } = common(shape, environment);
+    let Shape { collective, count, unit_bytes, commutative, together, .. } = common(shape, environment);
     // No datatype has 2^48 bytes.
     [
         u64::from(commutative)
             | (environment.node as u64) << 1
+            | u64::from(together) << 6
             | u64::from(environment.multicast) << 7
             | (collective as u64) << 8
             | unit_bytes << 16,
@@ -297,7 +298,7 @@ fn timed(forced: Option<&str>, shape: &Shape, environment: &Environment, effort:
     for generator in registry().iter().filter(possible) {
         let mut tried: Vec<Params> = generator.candidates(shape);
         tried.iter_mut().for_each(|params| force(params, forced.unwrap_or(""), shape));
-        tried.retain(|params| allowed(generator, params, environment));
+        tried.retain(|params| allowed(generator, params, shape, environment));
         tried.retain(|params| forced.is_some() || !floods(generator, params, shape, environment));
         tried = tried.into_iter().map(|params| simplest(generator, params, environment)).collect();
         let candidate = |params| {

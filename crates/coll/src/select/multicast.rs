@@ -20,7 +20,8 @@ impl Choice {
         });
         let mut times = possible.flat_map(|generator| {
             let candidates = generator.candidates(shape).into_iter().filter(|params| {
-                allowed(generator, params, &environment) && !floods(generator, params, shape, &environment)
+                allowed(generator, params, shape, &environment)
+                    && !floods(generator, params, shape, &environment)
             });
             candidates.map(|params| closed_form(generator, shape, &params, &environment)).collect::<Vec<_>>()
         });

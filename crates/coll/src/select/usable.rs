@@ -28,7 +28,14 @@ pub fn refusal(generator: &Generator, shape: &Shape, environment: &Environment) 
         Err(reason) => return Some(reason.to_string()),
         Ok(()) => {}
     }
-    if !generator.candidates(shape).iter().any(|params| allowed(generator, params, environment)) {
+    if shape.together != generator.combines_together() {
+        let reason = match shape.together {
+            true => "results that are rounded once need all operands at once",
+            false => "it is for results that are rounded once",
+        };
+        return Some(reason.to_string());
+    }
+    if !generator.candidates(shape).iter().any(|params| allowed(generator, params, shape, environment)) {
         return Some("it associates operands in its own way, which deterministic results forbid".to_string());
     }
     if generator.candidates(shape).iter().all(|params| floods(generator, params, shape, environment)) {
@@ -86,11 +93,20 @@ pub(super) fn fits(generator: &Generator, shape: &Shape, params: &Params, enviro
 /// Returns the shape for which schedules are written. If results are to be deterministic, every operator
 /// counts as one that does not commute, so that the order of ranks is kept.
 pub(super) fn ordered(shape: &Shape, environment: &Environment) -> Shape {
-    let free = !environment.deterministic || Association::deterministic_for(shape.collective).is_none();
+    let combines = Association::deterministic_for(shape.collective).is_some();
+    let free = !environment.deterministic || !combines || shape.together;
     Shape { commutative: shape.commutative && free, ..*shape }
 }
 
 /// Returns true if it may be used with these parameters.
-pub(super) fn allowed(generator: &Generator, params: &Params, environment: &Environment) -> bool {
+pub(super) fn allowed(
+    generator: &Generator,
+    params: &Params,
+    shape: &Shape,
+    environment: &Environment,
+) -> bool {
+    if shape.together || generator.combines_together() {
+        return shape.together && generator.combines_together();
+    }
     !environment.deterministic || generator.is_canonical(params)
 }

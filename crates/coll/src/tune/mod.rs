@@ -85,6 +85,8 @@ pub struct UnitKey {
     pub unit_bytes: u64,
     /// True if the operator commutes. An algorithm that was chosen for such an operator may not suit another.
     pub commutative: bool,
+    /// True if the operator needs all operands at once ([`Shape::together`]).
+    pub together: bool,
 }
 
 impl UnitKey {
@@ -92,11 +94,11 @@ impl UnitKey {
     #[inline]
     pub fn new(shape: &Shape, form: CallForm) -> UnitKey {
         use Collective as C;
-        let Shape { collective, unit_bytes, commutative, .. } = *shape;
+        let Shape { collective, unit_bytes, commutative, together, .. } = *shape;
         let own = matches!(collective, C::Gatherv | C::Scatterv | C::Alltoallv);
         let root = if collective.rooted() { shape.root } else { 0 };
         let bytes = if own { 0 } else { shape.bytes() };
-        UnitKey { form, collective, root, bytes, unit_bytes, commutative }
+        UnitKey { form, collective, root, bytes, unit_bytes, commutative, together }
     }
 }
 

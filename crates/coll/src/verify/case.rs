@@ -171,6 +171,7 @@ impl Case {
             },
             unit_bytes: 1,
             commutative: self.commutative,
+            together: false,
             in_place,
         }
     }
@@ -362,9 +363,11 @@ impl Case {
             return bound;
         }
         // A root may hold the data of all ranks, and so may every rank of an allreduce in one hop, which is
-        // for few bytes. A leader holds the data that the ranks of its host send to others.
+        // for few bytes. So may a rank that combines all operands of a prefix at once. A leader holds the
+        // data that the ranks of its host send to others.
+        use Collective as C;
         let of_all = self.collective.rooted()
-            || matches!(self.collective, Collective::Allreduce | Collective::Alltoall)
+            || matches!(self.collective, C::Allreduce | C::Alltoall | C::Scan | C::Exscan)
             || self.pattern != Pattern::Whole;
         let blocks = if of_all { u64::from(self.ranks) } else { 1 };
         let slots = u64::from(self.params.window.min(8)) + 4;

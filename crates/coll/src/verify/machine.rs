@@ -170,7 +170,7 @@ impl<'a> Machine<'a> {
             }
             Kind::Reduce { left, right } => {
                 let (left, right) = (self.own(run, left, false)?, self.own(run, right, true)?);
-                self.memory.apply(&mut self.values, &left, Some(&right), &right)?;
+                self.memory.reduce(&mut self.values, &left, &right)?;
             }
             Kind::Pull { peer, from, into } => {
                 let (from, into) = (self.remote(run, *peer, from, false)?, self.own(run, into, true)?);

@@ -269,6 +269,34 @@ impl<'a> Memory<'a> {
         Ok(())
     }
 
+    /// Executes `right = l0 op (l1 op (.. op right))`. The left operands lie one after the other.
+    pub fn reduce(&mut self, values: &mut Values, left: &RankRange, right: &RankRange) -> Result<(), Fault> {
+        let length = right.range.length;
+        if left.range.length == length {
+            return self.apply(values, left, Some(right), right);
+        }
+        if length == 0 || !left.range.length.is_multiple_of(length) || left.overlaps(right) {
+            return Err(Fault::new(format!("{left:?} are no operands for {right:?}")));
+        }
+        let mut result = self.atoms(right).to_vec();
+        for (number, row) in self.atoms(left).chunks(length as usize).rev().enumerate() {
+            for (right, &left) in result.iter_mut().zip(row) {
+                let combined = match number {
+                    0 => values.combine(left, *right),
+                    _ => values.combine_at_once(left, *right),
+                };
+                *right = combined.ok_or_else(|| {
+                    Fault::new(format!("combines {} and {}", values.show(left), values.show(*right)))
+                })?;
+            }
+        }
+        let own = &mut self.ranks[right.rank as usize];
+        let number = own.number(right.range.buffer);
+        let range = right.range.start as usize..right.range.end() as usize;
+        own.buffers[number][range].copy_from_slice(&result);
+        Ok(())
+    }
+
     /// Writes a frame with its block.
     pub fn pack(&mut self, values: &mut Values, from: &RankRange, into: &RankRange) -> Result<(), Fault> {
         let (length, frame) = (from.range.length, into.range.length);

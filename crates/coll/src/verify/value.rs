@@ -78,19 +78,30 @@ impl Values {
     /// Returns `left op right`, or `None` if one is undefined, the elements differ, or the association is not
     /// the required one.
     pub fn combine(&mut self, left: Atom, right: Atom) -> Option<Atom> {
+        let is_partial = self.association == Association::Together && !self.is_single(right);
+        if is_partial { None } else { self.combine_at_once(left, right) }
+    }
+
+    /// Returns `left op right` as [`Values::combine`] does, where `right` may be a partial result of the same
+    /// step.
+    pub fn combine_at_once(&mut self, left: Atom, right: Atom) -> Option<Atom> {
         if left == Atom::UNDEFINED || right == Atom::UNDEFINED || left.element != right.element {
             return None;
         }
-        let single = |atom: Atom| matches!(*self.lists[atom.list as usize], [(from, to)] if to == from + 1);
         let allowed = match self.association {
-            Association::FromRight => single(left),
-            Association::FromLeft => single(right),
+            Association::FromRight | Association::Together => self.is_single(left),
+            Association::FromLeft => self.is_single(right),
             Association::FromRightIfFlat | Association::Free => true,
         };
         if !allowed {
             return None;
         }
         Some(Atom { list: self.join(left.list, right.list), element: left.element })
+    }
+
+    /// Returns true if a value is the operand of one rank. An undefined value is none.
+    fn is_single(&self, atom: Atom) -> bool {
+        matches!(self.lists.get(atom.list as usize).map(|runs| &**runs), Some([(from, to)]) if *to == from + 1)
     }
 
     /// Returns true if the list is exactly `ranks`, in this order unless `commutative`.

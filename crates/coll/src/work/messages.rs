@@ -79,6 +79,40 @@ pub(crate) fn allreduce_spread(shape: &Shape, _: &Params) -> Work {
     Work::even(n.ranks, 1.0, 2.0 * others, others * n.bytes, (n.ranks + 1.0) * n.bytes)
 }
 
+/// Returns the work if one rank gets and combines the operands of all others.
+pub(crate) fn together_reduce(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let others = n.ranks - 1.0;
+    Work {
+        hops: 1.0,
+        messages: others,
+        bytes: others * n.bytes,
+        reduced: n.ranks * n.bytes,
+        all_messages: others,
+        all_bytes: others * n.bytes,
+        all_reduced: n.ranks * n.bytes,
+        waits: 1.0,
+        ..Work::default()
+    }
+}
+
+/// Returns the work of an exchange of slices, which each rank combines, and of their collection.
+pub(crate) fn together_slices(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let others = n.ranks - 1.0;
+    let part = n.bytes / n.ranks;
+    let exchange = Work::even(n.ranks, 1.0, 2.0 * others, others * part, n.bytes);
+    exchange.then(Work::even(n.ranks, others, 2.0 * others, others * part, 0.0))
+}
+
+/// Returns the work if every rank sends its operand to all later ones.
+pub(crate) fn together_scan(shape: &Shape, _: &Params) -> Work {
+    let n = numbers(shape);
+    let others = n.ranks - 1.0;
+    let work = Work::even(n.ranks, 1.0, others, others * n.bytes, n.ranks * n.bytes);
+    Work { all_bytes: work.all_bytes / 2.0, all_reduced: work.all_reduced / 2.0, ..work }
+}
+
 pub(crate) fn barrier_tree(shape: &Shape, params: &Params) -> Work {
     let form = Form::Kary(params.radix);
     tree_reduce(shape, form, params, 0.0).then(tree(shape, form, params, 0.0))

@@ -25,9 +25,11 @@ use crate::process::Process;
 use crate::wire::Signature;
 
 /// Codes of the datatypes and operators used here, in the standard ABI.
+const INT64: u32 = 0x258;
 const UINT64: u32 = 0x259;
 const BYTE: u32 = 0x247;
 const MAX: u32 = 0x23;
+const SUM: u32 = 0x21;
 const BIT_OR: u32 = 0x29;
 
 impl<T: OfBytes> Collected<T> {
@@ -82,6 +84,25 @@ fn maximum_on(datatype: &Datatype) -> Reducer {
 /// Returns the error of a message that failed.
 pub fn maximum(held: &mut LaneGuard, process: &Process, comm: &Communicator, value: u64) -> Result<u64> {
     maximum_by(held, process, comm, value, Means::All)
+}
+
+/// Adds up the words of all members of an intracommunicator, one by one.
+///
+/// # Errors
+/// Returns the error of a message that failed.
+pub fn add_words(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Communicator,
+    words: &mut [i64],
+) -> Result<()> {
+    let datatype = datatype(INT64);
+    let array = Array { base: words.as_mut_ptr().cast(), count: words.len() as u64, datatype };
+    let sum = Op::predefined(SUM).expect("the number of a predefined operation");
+    let sum = sum.bind(datatype).expect("the sum of integers is defined");
+    // SAFETY: the words outlive the call.
+    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    run(held, process, comm, &operation.reducing(sum, true))
 }
 
 /// Returns the maximum as [`maximum`] does, without the banks of the communicator (see

@@ -395,7 +395,8 @@ impl Kind {
             _ => return None,
         };
         // The kernel's sums are another expression than the deterministic one.
-        let differs = process.config.collectives.deterministic && operator == Operator::SumF64;
+        let is_fixed = process.config.collectives.deterministic || shape.together;
+        let differs = is_fixed && operator == Operator::SumF64;
         let fits = bytes <= most as u64 && !differs;
         let (operator, bytes) = (operator as u8, bytes as u16);
         fits.then_some(Kind { collective: shape.collective, program, operator, bytes })

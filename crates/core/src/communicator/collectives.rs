@@ -298,6 +298,12 @@ impl Collectives {
         self.state.borrow(held).tune(host)
     }
 
+    /// Returns true if results of reductions are to be rounded once.
+    #[inline]
+    pub fn is_reproducible(&self, held: &LaneGuard, host: &Host) -> bool {
+        self.state.borrow(held).wishes.is_reproducible(&host.config)
+    }
+
     /// Copies tuning results from a communicator of the same members, all of whose operations have begun.
     pub(crate) fn inherit_tuning(&self, held: &LaneGuard, host: &Host, from: &Collectives) {
         let mode = self.tune(held, host);

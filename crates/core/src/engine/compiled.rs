@@ -52,6 +52,8 @@ enum Instruction {
         left: At,
         right: At,
         count: u64,
+        /// Number of adjacent operands at `left`.
+        operands: u64,
     },
     Post {
         flag: u16,
@@ -224,8 +226,13 @@ impl Program {
                     let left = port.bank(peer).wrapping_add(from);
                     combine(reducer, left, at(with), at(into), count);
                 }
-                Instruction::Reduce { left, right, count } => {
+                Instruction::Reduce { left, right, count, operands: 1 } => {
                     combine(reducer, at(left), at(right), at(right), count);
+                }
+                Instruction::Reduce { left, right, count, operands } => {
+                    let reducer = reducer.expect("a reduction has its operator before it starts");
+                    // SAFETY: as above; the left span holds so many operands.
+                    unsafe { reducer.apply_rows(at(left), operands, at(right), count) };
                 }
                 _ if P::LIGHT => {
                     if !self.by_value(instruction, at, reducer, port) {
@@ -362,7 +369,9 @@ impl Writer<'_> {
             }
             Kind::Reduce { left, right } => {
                 let (left, right) = (range(left, iteration)?, range(right, iteration)?);
-                Instruction::Reduce { left: self.at(&left), right: self.at(&right), count: right.length }
+                let operands = left.length.checked_div(right.length).unwrap_or(1);
+                let (left, count) = (self.at(&left), right.length);
+                Instruction::Reduce { left, right: self.at(&right), count, operands }
             }
             Kind::Expose { slot, what, access } => {
                 let whole = !matches!(what.length, Length::Blocks { count: 1, .. });

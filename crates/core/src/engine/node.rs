@@ -49,7 +49,7 @@ impl Bindings {
         }
     }
 
-    /// Computes `right = left op right`.
+    /// Computes `right = left op right`, where `left` holds one operand or several.
     pub(super) fn reduce(&mut self, left: &Range, right: &Range) {
         let reducer = self.reducer.as_ref().expect("a reduction has its operator before it starts");
         let element = reducer.datatype();
@@ -58,11 +58,13 @@ impl Bindings {
             (place.is_packed(), place.element(start, element))
         });
         if self.dense || !typed[0].0 && !typed[1].0 {
+            let operands = left.length.checked_div(right.length).unwrap_or(1);
             // SAFETY: the module's Safety section: both ranges lie in their buffers and are disjoint.
-            return unsafe { reducer.apply(typed[0].1, typed[1].1, right.length) };
+            return unsafe { reducer.apply_rows(typed[0].1, operands, typed[1].1, right.length) };
         }
         let packed = self.buffer(left).to_vec();
-        self.combine_with_gaps(packed.as_ptr(), right, right);
+        let bytes = (right.length as usize * element.size() as usize).max(1);
+        packed.chunks(bytes).rev().for_each(|row| self.combine_with_gaps(row.as_ptr(), right, right));
     }
 
     /// Exposes a range to the other ranks. With `whole` it exposes the complete buffer, by its entries if it

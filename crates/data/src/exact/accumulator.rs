@@ -13,7 +13,7 @@ use super::format::{self, F64, Format, Parts, decode};
 const DIGITS: usize = 70;
 /// Exponent of the lowest bit of digit 0.
 const LOWEST: i64 = -1074;
-/// Number of values after which carries are passed on. Each adds less than 2^32 to a digit.
+/// Number of values after which the accumulator passes on carries. A value adds less than 2^32 to a digit.
 const MOST_PENDING: u32 = 1 << 30;
 
 /// An exact sum of floating-point numbers.
@@ -30,7 +30,7 @@ pub struct Accumulator {
     /// Number of values, and of those that were -0.
     values: i64,
     minus_zeros: i64,
-    /// Values since carries were passed on.
+    /// Number of values since the last pass of carries.
     pending: u32,
 }
 
@@ -56,7 +56,7 @@ impl Accumulator {
         }
     }
 
-    /// Adds a value.
+    /// Adds a value to the sum, without rounding.
     #[inline]
     pub fn add(&mut self, value: f64) {
         self.add_bits::<F64>(value.to_bits());
@@ -123,7 +123,7 @@ impl Accumulator {
         sum
     }
 
-    /// Adds another sum.
+    /// Adds another sum, without rounding.
     pub fn merge(&mut self, other: &Accumulator) {
         self.carry();
         let mut other = other.clone();

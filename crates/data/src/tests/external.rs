@@ -45,6 +45,12 @@ fn items_are_big_endian_and_as_long_as_the_standard_says() {
     check(&named(0x238), 2, &[1, 0], &[1, 0]);
     let complex = bytes([1.0f32.to_ne_bytes(), 2.0f32.to_ne_bytes()]);
     check(&named(0x212), 1, &complex, &bytes([1.0f32.to_be_bytes(), 2.0f32.to_be_bytes()]));
+    check(
+        &named(0x24c),
+        2,
+        &bytes([0x3f80u16.to_ne_bytes(), 0xc040u16.to_ne_bytes()]),
+        &[0x3f, 0x80, 0xc0, 0x40],
+    );
     let one = (0x3fff_u128 << 64 | 1 << 63).to_le_bytes();
     check(&named(0x220), 1, &one, &(0x3fff_u128 << 112).to_be_bytes());
     check(&named(0x224), 1, &bytes([one, one]), &bytes([(0x3fff_u128 << 112).to_be_bytes(); 2]));

@@ -246,6 +246,22 @@ fn wide_floats() {
     check(op(SUM), &named(0x2ca), &left, &right, |l, r| half(number(l) + number(r)));
     check(op(PROD), &named(0x2ca), &left, &right, |l, r| half(number(l) * number(r)));
     check(op(MIN), &named(0x2ca), &left, &right, |l, r| half(number(l).min(number(r))));
+    // bfloat16: the result of an operation on singles, rounded again by taking the nearer neighbour.
+    let brain = |v: f32| {
+        let below = v.to_bits() >> 16 << 16;
+        let (low, high) = (f32::from_bits(below), f32::from_bits(below + (1 << 16)));
+        let up = match (v - low).abs().partial_cmp(&(high - v).abs()) {
+            Some(std::cmp::Ordering::Equal) => below >> 16 & 1 == 1,
+            order => order == Some(std::cmp::Ordering::Greater),
+        };
+        ((below >> 16) + u32::from(up)) as u16
+    };
+    let (left, right) = operands(|n| brain((n % 2000) as f32 / 4.0 - 240.0));
+    let number = |bits: u16| f32::from_bits(u32::from(bits) << 16);
+    check(op(SUM), &named(0x24c), &left, &right, |l, r| brain(number(l) + number(r)));
+    check(op(PROD), &named(0x24c), &left, &right, |l, r| brain(number(l) * number(r)));
+    check(op(MAX), &named(0x24c), &left, &right, |l, r| brain(number(l).max(number(r))));
+    let number = |bits: u16| crate::quad::Half(bits).widen();
     check(op(SUM), &named(0x2d3), &[[half(0.0), half(2.0)]], &[[half(0.5), half(3.0)]], |l, r| {
         [half(number(l[0]) + number(r[0])), half(number(l[1]) + number(r[1]))]
     });

@@ -187,6 +187,10 @@
       parameter (MPI_INTEGER2=713)
       integer MPI_REAL2
       parameter (MPI_REAL2=714)
+      integer MPIX_C_FLOAT16
+      parameter (MPIX_C_FLOAT16=714)
+      integer MPIX_BFLOAT16
+      parameter (MPIX_BFLOAT16=588)
       integer MPI_LOGICAL4
       parameter (MPI_LOGICAL4=720)
       integer MPI_INTEGER4

@@ -87,12 +87,19 @@ pub(super) const ROWS: &[Setting] = &[
     },
     Setting {
         name: "TUTTI_DETERMINISTIC",
-        kind: ValueKind::Words(&["0", "1"]),
+        kind: ValueKind::Words(&["0", "1", "bits"]),
         scope: Scope::Job,
         audience: Audience::User,
-        doc: "reductions combine operands in a fixed order of ranks: the same bits for any machine, binding and size",
-        set: |c, v| flag(v).map(|x| c.collectives.deterministic = x),
-        show: |c| (c.collectives.deterministic as u8).to_string(),
+        doc: "1: reductions combine operands in a fixed order of ranks, for the same bits on any machine, binding and size; bits: also round sums and products once, for the same bits in any order of operands",
+        set: |c, v| {
+            c.collectives.reproducible = v == "bits";
+            let value = if v == "bits" { Ok(true) } else { flag(v).map_err(|_| "0, 1 or bits".to_string()) };
+            value.map(|x| c.collectives.deterministic = x)
+        },
+        show: |c| match (c.collectives.reproducible, c.collectives.deterministic) {
+            (true, _) => "bits".to_string(),
+            (false, on) => u8::from(on).to_string(),
+        },
     },
     Setting {
         name: "TUTTI_EXPLAIN",

@@ -10,6 +10,7 @@ pub mod moves;
 pub mod reduce;
 pub mod stream;
 pub mod stream_moves;
+pub mod together;
 
 use crate::build::Builder;
 use crate::ir::{Index, Span};

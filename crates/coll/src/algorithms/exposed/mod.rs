@@ -4,6 +4,7 @@
 
 pub mod moves;
 pub mod reduce;
+pub mod together;
 
 use crate::algorithms::banks::{READY, await_others};
 use crate::build::{self, Builder};

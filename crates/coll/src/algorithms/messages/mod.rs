@@ -10,3 +10,4 @@ pub mod gather;
 pub mod reduce;
 pub mod reduce_scatter;
 pub mod scan;
+pub mod together;

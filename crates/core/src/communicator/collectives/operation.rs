@@ -155,6 +155,8 @@ impl<'a> Operation<'a> {
         let mut shape = Shape { first_group: comm.first_group(), root: self.root, own, in_place, ..shape };
         if let Some((reducer, commutative)) = &self.reducer {
             (shape.unit_bytes, shape.commutative) = (reducer.datatype().size() as u64, *commutative);
+            // The result of two operands is rounded once anyway. Between groups there is no such algorithm.
+            shape.together = reducer.is_exact() && shape.ranks > 2 && !between;
         }
         shape
     }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `tutti_algorithm` | as TUTTI_ALGORITHM: `allreduce=ring,bcast=knomial:radix=4`; empty for none |
 //! | `tutti_tune` | `off`, `known` or `on` |
+//! | `tutti_reproducible` | `true`: sums and products are rounded once; `false`: as the settings say |
 //!
 //! All members must set the same hints (MPI-5 section 10 allows an implementation to require that).
 
@@ -23,6 +24,7 @@ use crate::info::Info;
 /// Names of the info keys.
 const ALGORITHM: &str = "tutti_algorithm";
 const TUNE: &str = "tutti_tune";
+const REPRODUCIBLE: &str = "tutti_reproducible";
 
 /// Index of the mode that a tool has written; [`UNWRITTEN`] if none, so that the settings apply.
 static WRITTEN: AtomicU8 = AtomicU8::new(UNWRITTEN);
@@ -50,6 +52,8 @@ pub fn set_tune(tune: Tune) {
 pub struct Wishes {
     /// Requested tuning mode, if any.
     pub tune: Option<Tune>,
+    /// True if results are to be rounded once, if requested.
+    pub reproducible: Option<bool>,
     /// Requested algorithms in the syntax of TUTTI_ALGORITHM.
     algorithms: Option<Box<str>>,
 }
@@ -65,14 +69,20 @@ impl Wishes {
         let tune = info.text(TUNE).and_then(Tune::of_name);
         let algorithms =
             info.text(ALGORITHM).filter(|text| text.is_empty() || algorithms::check_list(text).is_ok());
-        Wishes { tune, algorithms: algorithms.map(Into::into) }
+        let reproducible = info.text(REPRODUCIBLE).and_then(|text| text.parse().ok());
+        Wishes { tune, reproducible, algorithms: algorithms.map(Into::into) }
     }
 
     /// Adds the hints in use to an info object that describes a communicator.
     pub(crate) fn add_to(&self, info: &mut Info, config: &Config) {
         let tune = self.tune.or_else(|| Some(tune_of(config)).filter(|tune| tune.is_on()));
         let algorithms = self.algorithms.as_deref().filter(|algorithms| !algorithms.is_empty());
-        for (key, value) in [(TUNE, tune.map(Tune::name)), (ALGORITHM, algorithms)] {
+        let reproducible =
+            self.reproducible.or_else(|| Some(true).filter(|_| config.collectives.reproducible));
+        let reproducible = reproducible.map(|on| if on { "true" } else { "false" });
+        for (key, value) in
+            [(TUNE, tune.map(Tune::name)), (ALGORITHM, algorithms), (REPRODUCIBLE, reproducible)]
+        {
             if let Some(value) = value {
                 info.set(key, value).expect("the key is short, and the value comes from an info object");
             }
@@ -88,7 +98,13 @@ impl Wishes {
     /// Returns these hints, with missing ones taken from `others`.
     pub fn or(&self, others: &Wishes) -> Wishes {
         let algorithms = self.algorithms.as_ref().or(others.algorithms.as_ref());
-        Wishes { tune: self.tune.or(others.tune), algorithms: algorithms.cloned() }
+        let (tune, reproducible) = (self.tune.or(others.tune), self.reproducible.or(others.reproducible));
+        Wishes { tune, reproducible, algorithms: algorithms.cloned() }
+    }
+
+    /// Returns true if results are to be rounded once, by these hints or by the settings.
+    pub fn is_reproducible(&self, config: &Config) -> bool {
+        self.reproducible.unwrap_or(config.collectives.reproducible)
     }
 
     /// Returns the algorithm requested for a collective, by these hints or by the settings.
@@ -125,12 +141,15 @@ mod tests {
         );
         check(&[(TUNE, "yes"), (ALGORITHM, "bcast=tree,allreduce=none")], None, "", 0);
         check(&[(ALGORITHM, "tree")], None, "", 0);
+        check(&[(REPRODUCIBLE, "true")], None, "", 1);
+        check(&[(REPRODUCIBLE, "perhaps")], None, "", 0);
     }
 
     #[test]
     fn an_operation_says_more_than_its_communicator() {
         let of = |tune, algorithms: &str| Wishes {
             tune,
+            reproducible: None,
             algorithms: Some(algorithms).filter(|text| !text.is_empty()).map(Into::into),
         };
         let own = of(Some(Tune::Off), "").or(&of(Some(Tune::On), "bcast=tree"));

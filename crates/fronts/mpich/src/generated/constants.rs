@@ -1054,6 +1054,7 @@ pub const DATATYPE: &[(c_int, usize)] = &[
     (0x4c00022f_u32 as c_int, 0x000002c9),
     (0x4c000226_u32 as c_int, 0x000002ca),
     (0x4c000246_u32 as c_int, 0x000002ca),
+    (0x4c00024c_u32 as c_int, 0x0000024c),
     (0x4c000449_u32 as c_int, 0x000002d0),
     (0x4c000430_u32 as c_int, 0x000002d1),
     (0x4c000427_u32 as c_int, 0x000002d2),
