@@ -1,4 +1,4 @@
-"""Extensions of the standard: sums that are rounded once, 16-bit floats."""
+"""Extensions of the standard: sums that are rounded once, continuations, 16-bit floats."""
 
 import pytest
 
@@ -26,3 +26,8 @@ def test_reproducible_sums_by_every_algorithm(tutti, algorithm):
     names = [f"{what}={algorithm}" for what in ("allreduce", "reduce")]
     env = {"TUTTI_ALGORITHM": ",".join(names)}
     check(tutti.run(5, tutti.compile("reproducible.c", "-lm"), env=env, seconds=300))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 5])
+def test_continuations(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("continuations.c")))

@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+/* Called when operations are complete: the error code of one that failed, and the caller's data. */
+typedef int (MPIX_Continue_cb_function)(int rc, void *cb_data);
+
 /* Constants */
 #define MPIX_C_FLOAT16                     MPI_REAL2
 #define MPIX_BFLOAT16                      ((MPI_Datatype)0x0000024c)
@@ -18,10 +21,16 @@ extern "C" {
 /* Functions, MPIX_ */
 int MPIX_Allsum(const void *values, int count, MPI_Datatype datatype, void *result, MPI_Comm comm);
 int MPIX_Allsum_c(const void *values, MPI_Count count, MPI_Datatype datatype, void *result, MPI_Comm comm);
+int MPIX_Continue(MPI_Request *request, MPIX_Continue_cb_function *cb, void *cb_data, int flags, MPI_Status *status, MPI_Request cont_req);
+int MPIX_Continue_init(int flags, int max_poll, MPI_Info info, MPI_Request *cont_req);
+int MPIX_Continueall(int count, MPI_Request array_of_requests[], MPIX_Continue_cb_function *cb, void *cb_data, int flags, MPI_Status array_of_statuses[], MPI_Request cont_req);
 
 /* Functions, PMPIX_ */
 int PMPIX_Allsum(const void *values, int count, MPI_Datatype datatype, void *result, MPI_Comm comm);
 int PMPIX_Allsum_c(const void *values, MPI_Count count, MPI_Datatype datatype, void *result, MPI_Comm comm);
+int PMPIX_Continue(MPI_Request *request, MPIX_Continue_cb_function *cb, void *cb_data, int flags, MPI_Status *status, MPI_Request cont_req);
+int PMPIX_Continue_init(int flags, int max_poll, MPI_Info info, MPI_Request *cont_req);
+int PMPIX_Continueall(int count, MPI_Request array_of_requests[], MPIX_Continue_cb_function *cb, void *cb_data, int flags, MPI_Status array_of_statuses[], MPI_Request cont_req);
 
 #if defined(__cplusplus)
 }

@@ -7,7 +7,7 @@ use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::communicator::Communicator;
 use tutti_core::lanes::{self, Lane, LaneGuard};
 use tutti_core::tool::events;
-use tutti_core::{process, progress, progress_thread, repairs, trace};
+use tutti_core::{continuation, process, progress, progress_thread, repairs, trace};
 
 use crate::errors;
 use crate::generated::constants::MPI_SUCCESS;
@@ -102,6 +102,9 @@ fn leave_among_threads(held: &LaneGuard, counted: Lane) {
 fn tidy_up(held: &LaneGuard) {
     if held.lane().is_first() && phase::is_quiet() {
         if events::any_waiting() {
+            if let (true, Some(process)) = (continuation::any_ready(), process::process()) {
+                continuation::run_ready(held, process);
+            }
             listeners::tell(held);
         }
         handles::drop_retired();

@@ -1,7 +1,7 @@
 //! The types of the C interface: integers, handles as they travel, MPI_Status, opaque tool handles.
 #![allow(non_camel_case_types, reason = "the names are those of the standard")]
 
-use std::ffi::c_int;
+use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -118,3 +118,7 @@ pub struct MPI_Status {
     /// Private fields of the library.
     pub internal: [c_int; 5],
 }
+
+/// Function of the program that runs when operations are complete: the error code of one that failed, and the
+/// program's data (see `mpi-ext.h`).
+pub type MPIX_Continue_cb_function = unsafe extern "C" fn(c_int, *mut c_void) -> c_int;

@@ -57,6 +57,14 @@ pub fn is_inactive(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> Re
     })
 }
 
+/// Returns true if a request is persistent, so that its handle stays valid after its operation.
+pub fn is_persistent(held: &LaneGuard, messenger: &Messenger, id: RequestId) -> bool {
+    within(held, messenger, id, |held| {
+        let messages = messenger.messages.borrow(held);
+        messages.state.requests.get(id).is_some_and(|request| request.persistent.is_some())
+    })
+}
+
 /// State of a request in a test of several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {

@@ -12,6 +12,7 @@ use tutti_transport::FarLink;
 
 use crate::collective::{self, tell_undecided};
 use crate::constructors::split;
+use crate::continuation;
 use crate::dynamic::{self, connected_jobs};
 use crate::hang;
 use crate::host::ThreadLevel;
@@ -29,6 +30,7 @@ const ABOVE: Above = Above {
     answer_calls: serve::answer_calls,
     answer: |held, from, envelope, signature| collective::answer(held, started(), from, envelope, signature),
     watch_others: |held| connected_jobs::watch(held, started()),
+    run_continuations: continuation::run_ready,
     watch_departed: |held| departed::watch(held, started()),
     is_gone: |held, number| dynamic::is_gone(held, started(), number),
     answer_card: hang::answer,

@@ -67,6 +67,8 @@ pub struct Above {
     /// Answers the launcher's request for a card with the wait that the function describes. The thread holds
     /// no lane.
     pub answer_card: fn(&Messenger, u32, &dyn Fn() -> String),
+    /// Runs the continuations of operations that are complete.
+    pub run_continuations: fn(&LaneGuard, &Messenger),
 }
 
 /// Messages of a process. It dereferences to its host, for code that waits.

@@ -13,6 +13,7 @@ use tutti_sys::{clock, event};
 use tutti_transport::waiting::{Contention, PollStep, Waiter};
 use tutti_transport::{Peer, Watch};
 
+use crate::followers;
 use crate::inside;
 use crate::lanes::{self, Lane, LaneGuard};
 pub use crate::messenger::tell_threads;
@@ -266,7 +267,7 @@ fn wait_with(
     let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
     let mut most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
     loop {
-        let mut any = move_on(held, messenger, true);
+        let mut any = move_on(held, messenger, true) | run_continuations(held, messenger);
         let over = done(held);
         if (any || over) && looks > 0 {
             partnership.borrow_mut(held).helped();
@@ -340,6 +341,7 @@ fn last_look(
     let news = std::mem::take(&mut messages.state.requests.news);
     drop(messages);
     found |= advance_other_lanes(held, messenger);
+    found |= followers::any_ready() && lane.is_first();
     if lane.is_first() {
         // Operations within the node register for the flags that they await.
         found |= messenger.before_sleeping(|| {
@@ -365,12 +367,23 @@ fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&L
     let mut spin = messenger.spin();
     for _ in (0..EARLY_LOOKS).take_while(|_| spin.goes_on(&messenger.waiting.limits, clock::now_ns)) {
         move_on(held, messenger, true);
+        run_continuations(held, messenger);
         if done(held) {
             return true;
         }
         held.relax();
     }
     false
+}
+
+/// Runs ready continuations in a wait. Returns true if there may have been some.
+#[inline]
+fn run_continuations(held: &LaneGuard, messenger: &Messenger) -> bool {
+    let runs = followers::any_ready() && held.lane().is_first();
+    if runs {
+        (messenger.above.run_continuations)(held, messenger);
+    }
+    runs
 }
 
 /// Yields the processor before polling. Each poll would delay the ranks that have to run first, and all ranks

@@ -12,6 +12,7 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 
 use crate::attached::Attached;
 use crate::buffer::Buffer;
+use crate::followers::Followers;
 use crate::lanes::{Lane, LaneGuard};
 use crate::matching::{Envelope, LANE_BITS, Pattern};
 use crate::request_id::{GENERATIONS, LANE_SHIFT, MOST};
@@ -199,6 +200,8 @@ pub struct RequestTable {
     pub news: bool,
     /// Number of times that waiting threads were woken.
     pub told: u64,
+    /// Continuations of requests.
+    pub(crate) followers: Followers,
     /// Number of the lane, at its position in ids.
     base: u32,
     slots: Vec<Slot>,
@@ -210,7 +213,8 @@ pub struct RequestTable {
 impl Default for RequestTable {
     fn default() -> RequestTable {
         let done = Request::completed(Status::EMPTY, 0);
-        RequestTable { news: false, told: 0, base: 0, slots: Vec::new(), free: Vec::new(), done }
+        let (followers, slots, free) = (Followers::default(), Vec::new(), Vec::new());
+        RequestTable { news: false, told: 0, followers, base: 0, slots, free, done }
     }
 }
 
@@ -367,6 +371,7 @@ impl RequestTable {
         let slot = self.slots.get_mut(place).filter(|slot| slot.generation == id.generation)?;
         let request = slot.request.take()?;
         self.retire(place);
+        self.followers.forget(id);
         Some(request)
     }
 
@@ -501,7 +506,16 @@ impl RequestTable {
             request.error = error;
         }
         let is_detached = request.conclude();
+        self.concluded(id, is_detached);
+    }
+
+    /// Notes that a request was concluded, and removes it if it is detached. Its continuation becomes ready.
+    #[inline]
+    pub(crate) fn concluded(&mut self, id: RequestId, is_detached: bool) {
         self.news = true;
+        if !self.followers.is_idle() {
+            self.followers.complete(id);
+        }
         if is_detached {
             self.remove(id);
         }
@@ -512,9 +526,8 @@ impl RequestTable {
     pub fn complete_as_is(&mut self, id: RequestId) {
         self.news = true;
         let Some(request) = self.get_mut(id) else { return };
-        if request.conclude() {
-            self.remove(id);
-        }
+        let is_detached = request.conclude();
+        self.concluded(id, is_detached);
     }
 
     /// Returns the id of the request in this slot, if there is one now.

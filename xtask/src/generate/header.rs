@@ -165,6 +165,9 @@ const EXTENSIONS: &str = "\
 #if defined(__cplusplus)
 extern \"C\" {
 #endif
+
+/* Called when operations are complete: the error code of one that failed, and the caller's data. */
+typedef int (MPIX_Continue_cb_function)(int rc, void *cb_data);
 ";
 
 /// Returns the text of the header with everything beyond the standard.

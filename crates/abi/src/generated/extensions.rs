@@ -121,3 +121,169 @@ pub unsafe extern "C" fn MPIX_Allsum_c(
     // SAFETY: the same function under its other name.
     unsafe { PMPIX_Allsum_c(values, count, datatype, result, comm) }
 }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPIX_Continue(
+    request: *mut MPI_Request,
+    cb: Option<MPIX_Continue_cb_function>,
+    cb_data: *mut c_void,
+    flags: c_int,
+    status: *mut MPI_Status,
+    cont_req: MPI_Request,
+) -> c_int {
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function {
+            name: "MPIX_Continue",
+            always: false,
+            parameters: &[
+                ("request", Pointer),
+                ("cb", Pointer),
+                ("cb_data", Buffer),
+                ("flags", Number),
+                ("status", Status),
+                ("cont_req", Handle),
+            ],
+        },
+        At::World,
+        || {
+            [
+                request as usize,
+                cb.map_or(0, |function| function as usize),
+                cb_data as usize,
+                flags as usize,
+                status as usize,
+                cont_req.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::continuation::continue_one(
+                call,
+                scope.handle_out(request, "request"),
+                cb,
+                scope.address(cb_data),
+                flags,
+                scope.status_out(status),
+                scope.handle(cont_req, "cont_req"),
+            )
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Continue(
+    request: *mut MPI_Request,
+    cb: Option<MPIX_Continue_cb_function>,
+    cb_data: *mut c_void,
+    flags: c_int,
+    status: *mut MPI_Status,
+    cont_req: MPI_Request,
+) -> c_int {
+    // SAFETY: the same function under its other name.
+    unsafe { PMPIX_Continue(request, cb, cb_data, flags, status, cont_req) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPIX_Continue_init(
+    flags: c_int,
+    max_poll: c_int,
+    info: MPI_Info,
+    cont_req: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function {
+            name: "MPIX_Continue_init",
+            always: false,
+            parameters: &[("flags", Number), ("max_poll", Number), ("info", Handle), ("cont_req", Pointer)],
+        },
+        At::World,
+        || [flags as usize, max_poll as usize, info.bits(), cont_req as usize],
+        |call, scope| unsafe {
+            imp::continuation::continue_init(
+                call,
+                flags,
+                max_poll,
+                scope.handle(info, "info"),
+                scope.handle_out(cont_req, "cont_req"),
+            )
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Continue_init(
+    flags: c_int,
+    max_poll: c_int,
+    info: MPI_Info,
+    cont_req: *mut MPI_Request,
+) -> c_int {
+    // SAFETY: the same function under its other name.
+    unsafe { PMPIX_Continue_init(flags, max_poll, info, cont_req) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPIX_Continueall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    cb: Option<MPIX_Continue_cb_function>,
+    cb_data: *mut c_void,
+    flags: c_int,
+    array_of_statuses: *mut MPI_Status,
+    cont_req: MPI_Request,
+) -> c_int {
+    // SAFETY: the caller vouches for its arguments (MPI-5 section 2.5); see `crate::scope`.
+    entry(
+        &Function {
+            name: "MPIX_Continueall",
+            always: false,
+            parameters: &[
+                ("count", Number),
+                ("array_of_requests", Pointer),
+                ("cb", Pointer),
+                ("cb_data", Buffer),
+                ("flags", Number),
+                ("array_of_statuses", Statuses),
+                ("cont_req", Handle),
+            ],
+        },
+        At::World,
+        || {
+            [
+                count as usize,
+                array_of_requests as usize,
+                cb.map_or(0, |function| function as usize),
+                cb_data as usize,
+                flags as usize,
+                array_of_statuses as usize,
+                cont_req.bits(),
+            ]
+        },
+        |call, scope| unsafe {
+            imp::continuation::continue_all(
+                call,
+                count,
+                scope.array_out(array_of_requests, "array_of_requests"),
+                cb,
+                scope.address(cb_data),
+                flags,
+                scope.statuses(array_of_statuses),
+                scope.handle(cont_req, "cont_req"),
+            )
+        },
+    )
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPIX_Continueall(
+    count: c_int,
+    array_of_requests: *mut MPI_Request,
+    cb: Option<MPIX_Continue_cb_function>,
+    cb_data: *mut c_void,
+    flags: c_int,
+    array_of_statuses: *mut MPI_Status,
+    cont_req: MPI_Request,
+) -> c_int {
+    // SAFETY: the same function under its other name.
+    unsafe { PMPIX_Continueall(count, array_of_requests, cb, cb_data, flags, array_of_statuses, cont_req) }
+}

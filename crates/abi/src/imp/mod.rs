@@ -48,6 +48,7 @@ pub mod attribute;
 pub mod buffered;
 pub mod collective;
 pub mod comm;
+pub mod continuation;
 pub mod conversion;
 pub mod datatype;
 pub mod dynamic;

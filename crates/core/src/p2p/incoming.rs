@@ -337,10 +337,7 @@ impl State {
             }
             trace_received(request, from);
             let is_detached = request.conclude();
-            self.requests.news = true;
-            if is_detached {
-                self.requests.remove(receive);
-            }
+            self.requests.concluded(receive, is_detached);
         }
     }
 
