@@ -31,3 +31,8 @@ def test_reproducible_sums_by_every_algorithm(tutti, algorithm):
 @pytest.mark.parametrize("ranks", [1, 2, 4, 5])
 def test_continuations(tutti, ranks):
     check(tutti.run(ranks, tutti.compile("continuations.c")))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 5])
+def test_bfloat16(tutti, ranks):
+    check(tutti.run(ranks, tutti.compile("half.c", "-DTUTTI_EXTENSIONS")))

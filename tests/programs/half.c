@@ -1,5 +1,9 @@
-/* Numbers of 16 bits by the name that C has for them: sent, duplicated, and found again in the duplicate. */
+/* Numbers of 16 bits by the name that C has for them: sent, duplicated, and found again in the duplicate. Sums
+ * of bfloat16 where the header has it. */
 #include "check.h"
+#if defined(TUTTI_EXTENSIONS)
+#include <mpi-ext.h>
+#endif
 
 #if defined(MPIX_C_FLOAT16)
 #define HALF MPIX_C_FLOAT16
@@ -28,5 +32,16 @@ int main(int argc, char **argv)
     CHECK_EQUAL(got[0], 0x3c00);
     CHECK_EQUAL(got[2], left);
     MPI_Type_free(&copy);
+#if defined(MPIX_BFLOAT16)
+    /* 1 of each rank, and the largest of 1 and -2. */
+    unsigned short one = 0x3f80, two[] = {0x3f80, 0xc000}, most = 0, sum = 0;
+    static const unsigned short sums[] = {0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0, 0x40c0, 0x40e0, 0x4100};
+    MPI_Type_size(MPIX_BFLOAT16, &size);
+    CHECK_EQUAL(size, 2);
+    MPI_Allreduce(&one, &sum, 1, MPIX_BFLOAT16, MPI_SUM, MPI_COMM_WORLD);
+    CHECK_EQUAL(sum, sums[check_size]);
+    MPI_Allreduce(&two[check_rank % 2], &most, 1, MPIX_BFLOAT16, MPI_MAX, MPI_COMM_WORLD);
+    CHECK_EQUAL(most, 0x3f80);
+#endif
     return check_end();
 }
