@@ -66,6 +66,30 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// See [`Lanes::load`].
     unsafe fn closed(self, other: Self) -> Self;
+    /// Returns `range` extended by the magnitudes of these lanes, or `None` if this level has no quick way.
+    ///
+    /// # Safety
+    /// See [`Lanes::load`].
+    #[inline(always)]
+    unsafe fn extend(self, _range: Option<Range<Self>>) -> Option<Range<Self>> {
+        None
+    }
+    /// Returns true if sums of `operands` numbers of this range cannot overflow, and their errors can be
+    /// added without rounding.
+    ///
+    /// # Safety
+    /// See [`Lanes::load`].
+    #[inline(always)]
+    unsafe fn is_narrow(_range: &Range<Self>, _operands: usize) -> bool {
+        false
+    }
+}
+
+/// Magnitudes of operands, as bit patterns: the least that is not zero, less one, and the greatest.
+#[derive(Clone, Copy)]
+pub(crate) struct Range<L> {
+    least: L,
+    most: L,
 }
 
 impl Lanes for f64 {
@@ -229,10 +253,45 @@ impl Lanes for __m512d {
             _mm512_mask_mov_pd(sum, _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(sum, sum), nan)
         }
     }
+
+    #[inline(always)]
+    unsafe fn extend(self, range: Option<Range<__m512d>>) -> Option<Range<__m512d>> {
+        // SAFETY: the processor has AVX-512.
+        unsafe {
+            let bits = _mm512_and_si512(_mm512_castpd_si512(self), _mm512_set1_epi64(i64::MAX));
+            // Zero becomes the largest number, so it is never the least.
+            let less = _mm512_sub_epi64(bits, _mm512_set1_epi64(1));
+            let (least, most) = match range {
+                None => (less, bits),
+                Some(Range { least, most }) => (
+                    _mm512_min_epu64(_mm512_castpd_si512(least), less),
+                    _mm512_max_epu64(_mm512_castpd_si512(most), bits),
+                ),
+            };
+            Some(Range { least: _mm512_castsi512_pd(least), most: _mm512_castsi512_pd(most) })
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn is_narrow(range: &Range<__m512d>, operands: usize) -> bool {
+        let log = i64::from(operands.next_power_of_two().ilog2());
+        // SAFETY: the processor has AVX-512.
+        unsafe {
+            let exponent = |bits| _mm512_srli_epi64::<52>(_mm512_castpd_si512(bits));
+            let (least, most) = (exponent(range.least), exponent(range.most));
+            let reach = _mm512_sub_epi64(most, least);
+            let wide = _mm512_cmpgt_epi64_mask(reach, _mm512_set1_epi64(53 - 2 * log));
+            let large = _mm512_cmpgt_epi64_mask(most, _mm512_set1_epi64(2045 - log));
+            wide | large == 0
+        }
+    }
 }
 
 /// An element of an array that is summed.
 pub(crate) trait Element: Format {
+    /// True if a sum of two elements is one addition of vectors.
+    const ADDS_PAIRS: bool = false;
+
     /// Reads one vector of elements as f64, which is exact.
     ///
     /// # Safety
@@ -246,6 +305,8 @@ pub(crate) trait Element: Format {
 }
 
 impl Element for F64 {
+    const ADDS_PAIRS: bool = true;
+
     #[inline(always)]
     unsafe fn load<L: Lanes>(from: *const u8) -> L {
         // SAFETY: passed on.
@@ -413,6 +474,55 @@ unsafe fn two_sums<L: Lanes>(one: L, two: L) -> (L, L) {
     }
 }
 
+/// Computes one chunk as [`chunk`] does, if the magnitudes of the operands are so close that errors are added
+/// without rounding. Let the biased exponents of the operands, zeros aside, lie between l and h, and let
+/// their number n be at most 2^c. All operands, sums and errors are multiples of 2^(l - 1075). Sums are at
+/// most n 2^(h - 1022), so that errors are at most 2^(h + c - 1075) each and 2^(h + 2c - 1075) together. If h
+/// + 2c <= l + 53, each partial sum of errors has at most 53 bits. Nothing overflows if h + c < 2046.
+///
+/// # Safety
+/// See the module's Safety section. There is at least one source.
+#[inline(always)]
+unsafe fn narrow_chunk<L: Lanes, T: Element, const V: usize>(
+    sources: &[*const u8],
+    into: *mut u8,
+    at: isize,
+) -> bool {
+    let (first, others) = sources.split_first().expect("a reduction has operands");
+    // SAFETY: passed on.
+    unsafe {
+        let mut sum = [L::zero(); V];
+        let mut rest = [L::zero(); V];
+        let mut ranges = [None; V];
+        for place in 0..V {
+            let offset = at + (place * L::LANES * size_of::<T::Bits>()) as isize;
+            sum[place] = T::load(first.wrapping_offset(offset));
+            ranges[place] = sum[place].extend(None);
+            if ranges[place].is_none() {
+                return false;
+            }
+        }
+        for source in others {
+            for place in 0..V {
+                let offset = at + (place * L::LANES * size_of::<T::Bits>()) as isize;
+                let next: L = T::load(source.wrapping_offset(offset));
+                ranges[place] = next.extend(ranges[place]);
+                let error;
+                (sum[place], error) = two_sums(sum[place], next);
+                rest[place] = rest[place].plus(error);
+            }
+        }
+        if !ranges.iter().flatten().all(|range| L::is_narrow(range, sources.len())) {
+            return false;
+        }
+        for place in 0..V {
+            let offset = at + (place * L::LANES * size_of::<T::Bits>()) as isize;
+            T::store(sum[place], rest[place], into.wrapping_offset(offset));
+        }
+        true
+    }
+}
+
 /// Computes one chunk of `V` vectors at byte `at` of all arrays. Returns false, having written nothing, if
 /// the sums are not known to be exact.
 ///
@@ -427,6 +537,19 @@ pub(super) unsafe fn chunk<L: Lanes, T: Element, const V: usize>(
     let (first, rest) = sources.split_first().expect("a reduction has operands");
     // SAFETY: passed on.
     unsafe {
+        if let (true, &[second]) = (T::ADDS_PAIRS, rest) {
+            // One addition rounds the sum of two once.
+            for place in 0..V {
+                let offset = at + (place * L::LANES * size_of::<T::Bits>()) as isize;
+                let [one, two]: [L; 2] =
+                    [*first, second].map(|source| T::load(source.wrapping_offset(offset)));
+                T::store(one.plus(two), L::zero(), into.wrapping_offset(offset));
+            }
+            return true;
+        }
+        if narrow_chunk::<L, T, V>(sources, into, at) {
+            return true;
+        }
         let mut sums = Sums::<L, V>::new::<T>(first.wrapping_offset(at));
         for source in rest {
             sums.add::<T>(source.wrapping_offset(at));
