@@ -1,5 +1,5 @@
-/* Numbers of 16 bits by the name that C has for them: sent, duplicated, and found again in the duplicate. Sums
- * of bfloat16 where the header has it. */
+/* Numbers of 16 bits by the name that C has for them: sent, duplicated, and found again in the duplicate.
+ * Sums of bfloat16 where the header has it. */
 #include "check.h"
 #if defined(TUTTI_EXTENSIONS)
 #include <mpi-ext.h>

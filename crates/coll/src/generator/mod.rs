@@ -109,7 +109,7 @@ pub const fn flat(generator: Generator) -> Generator {
 }
 
 /// Marks an algorithm that combines all operands of an element in one step.
-pub const fn together(generator: Generator) -> Generator {
+pub const fn gathering(generator: Generator) -> Generator {
     Generator { association: Association::Together, ..generator }
 }
 

@@ -8,7 +8,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::Need;
 use crate::generator::parameters::FIXED;
-use crate::generator::{Generator, entry, together};
+use crate::generator::{Generator, entry, gathering};
 use crate::ir::{BufferId, Division, Index, Span, Table};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -20,14 +20,14 @@ const SHARED: &[Need] = &[Need::Commutative, Need::OneGroup, Need::Banks, Need::
 /// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
-    together(entry(C::Reduce, "bank_together", SHARED, FIXED, reduce, work::node::reduce)),
-    together(entry(C::Reduce, "bank_together_slices", SHARED, FIXED, reduce_slices, work::node::slices_gather)),
-    together(entry(C::Allreduce, "bank_together", SHARED, FIXED, allreduce, work::node::allreduce)),
-    together(entry(C::Allreduce, "bank_together_slices", SHARED, FIXED, allreduce_slices, work::node::slices)),
-    together(entry(C::ReduceScatterBlock, "bank_together", SHARED, FIXED, reduce_scatter, work::node::reduce_scatter)),
-    together(entry(C::ReduceScatter, "bank_together", SHARED, FIXED, reduce_scatter, work::node::reduce_scatter)),
-    together(entry(C::Scan, "bank_together", SHARED, FIXED, scan, work::node::scan)),
-    together(entry(C::Exscan, "bank_together", SHARED, FIXED, scan, work::node::scan)),
+    gathering(entry(C::Reduce, "bank_together", SHARED, FIXED, reduce, work::node::reduce)),
+    gathering(entry(C::Reduce, "bank_together_slices", SHARED, FIXED, reduce_slices, work::node::slices_gather)),
+    gathering(entry(C::Allreduce, "bank_together", SHARED, FIXED, allreduce, work::node::allreduce)),
+    gathering(entry(C::Allreduce, "bank_together_slices", SHARED, FIXED, allreduce_slices, work::node::slices)),
+    gathering(entry(C::ReduceScatterBlock, "bank_together", SHARED, FIXED, reduce_scatter, work::node::reduce_scatter)),
+    gathering(entry(C::ReduceScatter, "bank_together", SHARED, FIXED, reduce_scatter, work::node::reduce_scatter)),
+    gathering(entry(C::Scan, "bank_together", SHARED, FIXED, scan, work::node::scan)),
+    gathering(entry(C::Exscan, "bank_together", SHARED, FIXED, scan, work::node::scan)),
 ];
 
 fn whole(shape: &Shape, buffer: BufferId) -> Span {

@@ -10,7 +10,7 @@ use crate::algorithms::own;
 use crate::build::{self, Builder};
 use crate::generator::need::Need;
 use crate::generator::parameters::PIPELINE;
-use crate::generator::{Generator, entry, together};
+use crate::generator::{Generator, entry, gathering};
 use crate::ir::{Access, BufferId, Division, Index, Span};
 use crate::shape::Collective as C;
 use crate::shape::{Params, Shape};
@@ -24,8 +24,8 @@ const EXPOSED: &[Need] =
 /// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
-    together(entry(C::Reduce, "exposed_together", EXPOSED, PIPELINE, reduce, work::node::exposed_reduce)),
-    together(entry(C::Allreduce, "exposed_together", EXPOSED, PIPELINE, allreduce, work::node::exposed_allreduce)),
+    gathering(entry(C::Reduce, "exposed_together", EXPOSED, PIPELINE, reduce, work::node::exposed_reduce)),
+    gathering(entry(C::Allreduce, "exposed_together", EXPOSED, PIPELINE, allreduce, work::node::exposed_allreduce)),
 ];
 
 /// Combines this rank's slice of all operands in pieces. `done` writes what happens to a piece of the

@@ -10,7 +10,7 @@ use crate::algorithms::{own, ring};
 use crate::build::{self, Builder};
 use crate::generator::need::COMMUTES;
 use crate::generator::parameters::{FIXED, WINDOW};
-use crate::generator::{Generator, entry, together};
+use crate::generator::{Generator, entry, gathering};
 use crate::ir::{BufferId, Division, Index, Loop, Span};
 use crate::shape::Collective as C;
 use crate::shape::{Collective, Params, Shape};
@@ -19,14 +19,14 @@ use crate::work;
 /// Algorithms of this module, for the registry.
 #[rustfmt::skip]
 pub const GENERATORS: &[Generator] = &[
-    together(entry(C::Reduce, "together", COMMUTES, FIXED, reduce, work::messages::together_reduce)),
-    together(entry(C::Reduce, "together_slices", COMMUTES, WINDOW, reduce_slices, work::messages::together_slices)),
-    together(entry(C::Allreduce, "together", COMMUTES, WINDOW, allreduce, work::messages::allreduce_spread)),
-    together(entry(C::Allreduce, "together_slices", COMMUTES, WINDOW, allreduce_slices, work::messages::together_slices)),
-    together(entry(C::ReduceScatterBlock, "together", COMMUTES, WINDOW, reduce_scatter, work::messages::reduce_scatter_pairwise)),
-    together(entry(C::ReduceScatter, "together", COMMUTES, WINDOW, reduce_scatter, work::messages::reduce_scatter_pairwise)),
-    together(entry(C::Scan, "together", COMMUTES, FIXED, scan, work::messages::together_scan)),
-    together(entry(C::Exscan, "together", COMMUTES, FIXED, scan, work::messages::together_scan)),
+    gathering(entry(C::Reduce, "together", COMMUTES, FIXED, reduce, work::messages::together_reduce)),
+    gathering(entry(C::Reduce, "together_slices", COMMUTES, WINDOW, reduce_slices, work::messages::together_slices)),
+    gathering(entry(C::Allreduce, "together", COMMUTES, WINDOW, allreduce, work::messages::allreduce_spread)),
+    gathering(entry(C::Allreduce, "together_slices", COMMUTES, WINDOW, allreduce_slices, work::messages::together_slices)),
+    gathering(entry(C::ReduceScatterBlock, "together", COMMUTES, WINDOW, reduce_scatter, work::messages::reduce_scatter_pairwise)),
+    gathering(entry(C::ReduceScatter, "together", COMMUTES, WINDOW, reduce_scatter, work::messages::reduce_scatter_pairwise)),
+    gathering(entry(C::Scan, "together", COMMUTES, FIXED, scan, work::messages::together_scan)),
+    gathering(entry(C::Exscan, "together", COMMUTES, FIXED, scan, work::messages::together_scan)),
 ];
 
 /// Operands of other ranks, of `length` units each, one after the other.
