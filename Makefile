@@ -93,6 +93,7 @@ public: python
 	build/python/bin/python tests/suites/mpi4py_suite.py --ranks 2,4 --tune
 	build/python/bin/python tests/suites/io_suites.py
 	build/python/bin/python tests/suites/npb.py
+	build/python/bin/python tests/suites/hangs.py
 	build/python/bin/python tests/suites/mpich_fortran.py
 	scripts/peers.sh mpich openmpi
 	for front in mpich openmpi; do build/python/bin/python tests/suites/mpich_suite.py --front $$front || exit 1; done

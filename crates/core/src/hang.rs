@@ -15,19 +15,21 @@ use tutti_hang::{Card, Kind, Message, Mode, Need, Ranks, Wait};
 use tutti_sys::backtrace;
 use tutti_sys::job::CARD_BYTES;
 use tutti_sys::own_thread;
+use tutti_sys::python;
 
 use crate::communicator::Communicator;
 use crate::lanes::{self, LaneGuard};
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
 use crate::needs;
+use crate::p2p::partitioned::PartitionWait;
 use crate::process::{Process, by_context, name_of, started};
 use crate::request::{RequestId, Work};
 
 /// Maximum number of arrived messages and of communicators in a card.
 const MOST: usize = 64;
 /// Number of the program's functions that a wait shows.
-const MOST_CALLERS: usize = 1;
+const MOST_CALLERS: usize = 2;
 
 /// Waits that have answered the latest request.
 #[derive(Debug)]
@@ -61,11 +63,23 @@ pub fn answer(messenger: &Messenger, request: u32, describe: &dyn Fn() -> String
 /// Returns the wait of this thread, and with `has_place` where the program has called MPI.
 fn describe_wait(describe: &dyn Fn() -> String, has_place: bool) -> Wait {
     let (text, recording) = needs::record(describe);
-    let (function, callers) =
+    let (function, mut callers) =
         if has_place { backtrace::program_call(MOST_CALLERS) } else { (None, Vec::new()) };
-    let place = callers.into_iter().next().unwrap_or_default();
+    let of_python = if has_place { python::callers(MOST_CALLERS) } else { Vec::new() };
+    if !of_python.is_empty() {
+        callers = of_python;
+    }
+    let place = callers.iter().map(|caller| without_folder(caller)).collect::<Vec<_>>().join(" < ");
     let needs::Recording { mode, needs, is_cut } = recording;
     Wait { function: function.unwrap_or_default(), place, text, mode, needs, is_cut }
+}
+
+/// Returns `main (solver.c:7)` for `main (/home/me/solver.c:7)`.
+fn without_folder(caller: &str) -> String {
+    match caller.rsplit_once(" (") {
+        Some((name, place)) => format!("{name} ({}", place.rsplit('/').next().unwrap_or(place)),
+        None => caller.to_string(),
+    }
 }
 
 /// Returns the card of this process.
@@ -80,8 +94,10 @@ fn make_card(held: &LaneGuard, process: &Process, waits: Vec<Wait>, has_other_th
             card.arrived.extend(arrived.iter().take(room).filter_map(|envelope| message_of(held, envelope)));
         });
     }
-    // Only the receiver could tell whether a message of the network has arrived.
-    card.is_transferring |= process.job.header().has_other_hosts();
+    card.network = process.messages.borrow_mut(held).link.far().map(|far| {
+        let counters = far.counters();
+        (counters.sent_records, counters.received_records)
+    });
     let communicators = process.library.communicators.borrow(held);
     let called = communicators.iter().filter(|(_, comm)| comm.size() > 1);
     card.called = called
@@ -150,8 +166,16 @@ pub fn need_of_request(
                 _ => outside(),
             }
         }
-        Work::Partitioned { sends: true, peer: Some(peer) } => {
-            Need { context, ..needs::of_all(Kind::Partition, object, [WorldRank(*peer)]) }
+        Work::Partitioned { .. } => {
+            let by = |rank| Need { context, ..needs::of_all(Kind::Partition, object, [rank]) };
+            match messages.state.partition_wait(id) {
+                Some(PartitionWait::Own) => by(messenger.rank),
+                Some(PartitionWait::Peer(peer)) => by(WorldRank(peer.0)),
+                Some(PartitionWait::Sender(pattern)) => {
+                    Need { kind: Kind::Partition, ..need_of_message(held, &pattern) }
+                }
+                None => outside(),
+            }
         }
         _ => outside(),
     }
@@ -166,8 +190,8 @@ pub fn note_collective(comm: &Communicator, collective: Collective, root: Option
     });
 }
 
-/// Returns the need of a collective operation: the members that must call it, and whether all of them must. In
-/// doubt one is enough, which proves less.
+/// Returns the need of a collective operation: the members that must call it, and whether all of them must.
+/// In doubt one is enough, which proves less.
 fn need_of_members(
     held: &LaneGuard,
     comm: &Communicator,
@@ -180,7 +204,8 @@ fn need_of_members(
     let of_root = || root.and_then(|root| comm.group().get(Rank(root))).into_iter().collect();
     let (members, mode) = match name {
         _ if comm.inter().is_some() => (Vec::new(), Mode::Any),
-        // No member of these leaves before all have come. Where counts differ, a member may wait for some alone.
+        // No member of these leaves before all have come. Where counts differ, a member may wait for some
+        // alone.
         "barrier" | "allreduce" | "allgather" | "alltoall" | "reduce_scatter_block" => {
             (everybody(), Mode::All)
         }

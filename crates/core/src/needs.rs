@@ -1,6 +1,6 @@
-//! Recorder of the events that end a wait, for the report of a hang ([`tutti_hang`]). A wait describes itself by
-//! a function that returns a text. While the recorder of the thread is on, that function also notes the events.
-//! So a wait costs nothing more until somebody asks.
+//! Recorder of the events that end a wait, for the report of a hang ([`tutti_hang`]). A wait describes itself
+//! by a function that returns a text. While the recorder of the thread is on, that function also notes the
+//! events. So a wait costs nothing more until somebody asks.
 
 use std::cell::RefCell;
 
@@ -34,7 +34,7 @@ pub fn record(describe: &dyn Fn() -> String) -> (String, Recording) {
     (text, noted.expect("set above and taken here alone"))
 }
 
-/// Notes a need, which is made only while the recorder is on. All noted needs must be met, unless
+/// Notes a need. The function is called only while the recorder is on. All noted needs must be met, unless
 /// [`note_any`] was called.
 pub fn note(need: impl FnOnce() -> Need) {
     if !RECORDING.with(|recording| recording.borrow().is_some()) {

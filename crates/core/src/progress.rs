@@ -257,12 +257,12 @@ fn wait_with(
         return tell_threads(held, messenger);
     }
     let _waits = lanes::wait();
-    let (block, watch) = (messenger.block(), messenger.watch());
+    let watch = messenger.watch();
     if watch.is_none() && messenger.messages.borrow_mut(held).link.bridges().any_far() {
         waiter = waiter.sleeping_shortly();
     }
     let (sleepers, bells) = sleepers(messenger, lane);
-    let (mut last_looks, mut looks, mut answered) = (0, 0, 0);
+    let (mut publication, mut looks) = (Publication::default(), 0);
     let (mut parting, ranks) = (counterpart, messenger.job.header().local_ranks);
     let (partnership, limits) = (&messenger.partnership, &messenger.waiting.limits);
     let mut most = counterpart.as_ref().map_or(0, |_| partnership.borrow_mut(held).looks(limits));
@@ -297,15 +297,7 @@ fn wait_with(
         let paused = held.release_while(|| {
             // This runs only before a sleep, when the wait has become long.
             waiter.pause_watching(&sleepers[..bells], watch.as_ref(), || {
-                last_looks += 1;
-                if last_looks == SAYS_AT {
-                    block.set_waiting(&what());
-                } else if last_looks > SAYS_AT
-                    && let Some(request) = block.card_request().filter(|request| *request != answered)
-                {
-                    answered = request;
-                    (messenger.above.answer_card)(messenger, request, what);
-                }
+                publication.look(messenger, what);
                 let held = lanes::enter_lane(lane);
                 last_look(&held, messenger, watch.as_ref(), heard, &mut done)
             })
@@ -315,10 +307,40 @@ fn wait_with(
         }
         separation::after(paused, &mut parting, held, (&messenger.separation, ranks));
     }
-    if last_looks >= SAYS_AT {
-        block.set_waiting("");
-    }
+    publication.end(messenger);
     tell_threads(held, messenger);
+}
+
+/// Publication of a wait that has become long, for users and for the launcher.
+#[derive(Debug, Default)]
+struct Publication {
+    /// Number of last checks before a sleep.
+    looks: u32,
+    /// Latest request for a card that this wait has answered.
+    answered: u32,
+}
+
+impl Publication {
+    /// Publishes the reason of the wait at the check [`SAYS_AT`], and answers requests for cards after it.
+    fn look(&mut self, messenger: &Messenger, what: &dyn Fn() -> String) {
+        let block = messenger.block();
+        self.looks = self.looks.saturating_add(1);
+        if self.looks == SAYS_AT {
+            block.set_waiting(&what());
+        } else if self.looks > SAYS_AT
+            && let Some(request) = block.card_request().filter(|request| *request != self.answered)
+        {
+            self.answered = request;
+            (messenger.above.answer_card)(messenger, request, what);
+        }
+    }
+
+    /// Withdraws what was published.
+    fn end(&self, messenger: &Messenger) {
+        if self.looks >= SAYS_AT {
+            messenger.block().set_waiting("");
+        }
+    }
 }
 
 /// Performs the last check before a sleep. Returns true if there is work. `heard` is the number of wake-ups

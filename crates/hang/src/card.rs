@@ -2,15 +2,15 @@
 //! card says so. A wait with a need that was cut away is never called certain.
 //!
 //! The encoding has numbers in little endian with four or eight bytes, texts with two bytes of length, and
-//! lists with two bytes of count. The launcher and the ranks of a job may differ in version: a card begins with
-//! [`VERSION`], and another version is no card.
+//! lists with two bytes of count. The launcher and the ranks of a job may differ in version: a card begins
+//! with [`VERSION`], and another version is no card.
 
 use crate::ranks::Ranks;
 
 /// First byte of a card.
 pub const VERSION: u8 = 1;
 /// Longest text of a card, in bytes.
-const MOST_TEXT: usize = 120;
+const MOST_TEXT: usize = 160;
 /// Maximum number of entries in each list of a card.
 pub const MOST_ENTRIES: usize = 16;
 
@@ -79,7 +79,7 @@ pub struct Need {
     pub bytes: u64,
     /// Ranks of the world that can cause the event. None: no rank is known, so nothing can be proved.
     pub by: Ranks,
-    /// Quantifier of `by`.
+    /// Whether all ranks of `by` must act, or any of them.
     pub mode: Mode,
 }
 
@@ -100,7 +100,7 @@ pub struct Wait {
     pub place: String,
     /// Description of the wait in words.
     pub text: String,
-    /// Quantifier of `needs`.
+    /// Whether all events must happen, or any of them.
     pub mode: Mode,
     /// Events that end the wait. None: the wait is not understood.
     pub needs: Vec<Need>,
@@ -128,8 +128,10 @@ pub struct Card {
     pub waits: Vec<Wait>,
     /// True if another thread of the program may call MPI.
     pub has_other_threads: bool,
-    /// True if messages of this rank may still be under way.
+    /// True if this rank sends or receives data of a message that has matched.
     pub is_transferring: bool,
+    /// Numbers of records that this rank has sent to and received from other hosts, in a job of several.
+    pub network: Option<(u64, u64)>,
     /// Messages that have arrived and match no receive.
     pub arrived: Vec<Message>,
     /// Numbers of collective operations that the rank has called, by context.
@@ -153,6 +155,9 @@ impl Card {
 
     fn encode_entries(&self, entries: usize) -> Vec<u8> {
         let mut out = vec![VERSION, u8::from(self.has_other_threads), u8::from(self.is_transferring)];
+        out.push(u8::from(self.network.is_some()));
+        let (sent, received) = self.network.unwrap_or_default();
+        [sent, received].into_iter().for_each(|count| out.extend(count.to_le_bytes()));
         put_list(&mut out, &self.waits, entries, |out, wait| put_wait(out, wait, entries));
         put_list(&mut out, &self.arrived, entries, put_message);
         // A number of 8 bytes takes little room, and a communicator that is missing hides a cause.
@@ -170,13 +175,17 @@ impl Card {
             return None;
         }
         let (has_other_threads, is_transferring) = (reader.flag()?, reader.flag()?);
+        let has_network = reader.flag()?;
+        let network = (reader.u64()?, reader.u64()?);
+        let network = has_network.then_some(network);
         let waits = reader.list(Reader::wait)?;
         let arrived = reader.list(Reader::message)?;
         let called = reader.list(|reader| Some((reader.u32()?, reader.u32()?)))?;
-        Some(Card { waits, has_other_threads, is_transferring, arrived, called })
+        Some(Card { waits, has_other_threads, is_transferring, network, arrived, called })
     }
 
-    /// Returns the number of collective operations that the rank has called on a communicator, if it is known.
+    /// Returns the number of collective operations that the rank has called on a communicator, if it is
+    /// known.
     pub fn called_on(&self, context: u32) -> Option<u32> {
         self.called.iter().find(|(of, _)| *of == context).map(|(_, number)| *number)
     }
@@ -256,6 +265,10 @@ impl Reader<'_> {
         self.bytes().map(u32::from_le_bytes)
     }
 
+    fn u64(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
     fn text(&mut self) -> Option<String> {
         let length = u16::from_le_bytes(self.bytes()?) as usize;
         let (text, rest) = self.0.split_at_checked(length)?;
@@ -282,7 +295,7 @@ impl Reader<'_> {
         let kind = *Kind::ALL.get(usize::from(self.u8()?))?;
         let (mode, has_tag) = (self.mode()?, self.flag()?);
         let (context, tag, number) = (self.u32()?, self.u32()? as i32, self.u32()?);
-        let bytes = u64::from_le_bytes(self.bytes()?);
+        let bytes = self.u64()?;
         let (object, operation) = (self.text()?, self.text()?);
         let by = self.ranges()?;
         let tag = has_tag.then_some(tag);
@@ -330,11 +343,11 @@ mod tests {
             is_cut: false,
         };
         let arrived = Message { peer: 3, context: 4, object: "MPI_COMM_WORLD".to_string(), tag: 8 };
-        let waits = vec![wait];
         Card {
-            waits,
+            waits: vec![wait],
             has_other_threads: true,
             is_transferring: true,
+            network: Some((5, 7)),
             arrived: vec![arrived],
             called: vec![(4, 2)],
         }

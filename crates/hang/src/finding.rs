@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::card::{Card, Kind, Message, Need, Wait};
-use crate::graph::{self, Called, Rigour, Standing};
+use crate::graph::{self, Called, RankStatus, Rigour};
 use crate::ranks::Ranks;
 
 /// Maximum number of findings of one judgement.
@@ -37,9 +37,9 @@ pub enum Cause {
 /// Rank of a chain of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Rank that waits.
+    /// Rank of the world that waits.
     pub rank: u32,
-    /// Its wait.
+    /// Wait of the rank.
     pub wait: Wait,
     /// Event that the wait needs from the next rank of the chain.
     pub need: Need,
@@ -58,13 +58,13 @@ pub struct Finding {
     pub chain: Vec<Link>,
     /// Differences between calls that should match, as sentences.
     pub remarks: Vec<String>,
-    /// Other ranks that wait for those of the chain, directly or through others, with their waits.
+    /// Further ranks that wait for the chain, directly or indirectly, grouped by their waits.
     pub others: Vec<(Ranks, Wait)>,
 }
 
 /// Returns the causes of a hang; none if no rank waits for another one. `ranks` has the state of each rank of
 /// the job.
-pub fn judge(ranks: &[Standing]) -> Vec<Finding> {
+pub fn judge(ranks: &[RankStatus]) -> Vec<Finding> {
     for (rigour, certainty) in [(Rigour::Proof, Certainty::Certain), (Rigour::Guess, Certainty::Likely)] {
         let stuck = graph::stuck(ranks, rigour);
         if stuck.contains(&true) {
@@ -75,7 +75,7 @@ pub fn judge(ranks: &[Standing]) -> Vec<Finding> {
 }
 
 /// Returns a finding for each independent cause, up to [`MOST_FINDINGS`].
-fn explain_all(ranks: &[Standing], mut stuck: Vec<bool>, certainty: Certainty) -> Vec<Finding> {
+fn explain_all(ranks: &[RankStatus], mut stuck: Vec<bool>, certainty: Certainty) -> Vec<Finding> {
     let mut findings = Vec::new();
     while findings.len() < MOST_FINDINGS && stuck.contains(&true) {
         let (cause, chain) = match graph::shortest_cycle(ranks, &stuck) {
@@ -96,7 +96,7 @@ fn explain_all(ranks: &[Standing], mut stuck: Vec<bool>, certainty: Certainty) -
 }
 
 /// Returns the links of a cycle.
-fn links_of(ranks: &[Standing], stuck: &[bool], cycle: &[u32]) -> Vec<Link> {
+fn links_of(ranks: &[RankStatus], stuck: &[bool], cycle: &[u32]) -> Vec<Link> {
     let next = cycle.iter().cycle().skip(1);
     let link = |(&rank, &next): (&u32, &u32)| {
         let edges = graph::edges(ranks, stuck, rank);
@@ -107,20 +107,20 @@ fn links_of(ranks: &[Standing], stuck: &[bool], cycle: &[u32]) -> Vec<Link> {
 }
 
 /// Returns a link of a chain.
-fn link(ranks: &[Standing], rank: u32, need: &Need, next: u32) -> Option<Link> {
+fn link(ranks: &[RankStatus], rank: u32, need: &Need, next: u32) -> Option<Link> {
     let card = ranks.get(rank as usize)?.card()?;
     let wait = card.waits.iter().find(|wait| wait.needs.contains(need))?;
     Some(Link { rank, wait: wait.clone(), need: need.clone(), next })
 }
 
 /// Returns a stuck rank that waits for ranks that have left, and those.
-fn find_left(ranks: &[Standing], stuck: &[bool]) -> Option<(Ranks, Link)> {
+fn find_left(ranks: &[RankStatus], stuck: &[bool]) -> Option<(Ranks, Link)> {
     (0..ranks.len() as u32).filter(|rank| stuck[*rank as usize]).find_map(|rank| {
         let edges = graph::edges(ranks, stuck, rank);
         let left: Ranks = edges
             .iter()
             .map(|(by, _)| *by)
-            .filter(|by| ranks.get(*by as usize) == Some(&Standing::Left))
+            .filter(|by| ranks.get(*by as usize) == Some(&RankStatus::Left))
             .collect();
         let first = left.iter().next()?;
         let need = edges.into_iter().find(|(by, _)| *by == first).map(|(_, need)| need)?;
@@ -129,7 +129,7 @@ fn find_left(ranks: &[Standing], stuck: &[bool]) -> Option<(Ranks, Link)> {
 }
 
 /// Returns the stuck ranks that wait for `members`, directly or through others.
-fn dependents(ranks: &[Standing], stuck: &[bool], members: &[u32]) -> Vec<u32> {
+fn dependents(ranks: &[RankStatus], stuck: &[bool], members: &[u32]) -> Vec<u32> {
     let mut reached = vec![false; ranks.len()];
     members.iter().for_each(|rank| reached[*rank as usize] = true);
     loop {
@@ -149,7 +149,7 @@ fn dependents(ranks: &[Standing], stuck: &[bool], members: &[u32]) -> Vec<u32> {
 }
 
 /// Groups ranks by their first wait: function and place of the program.
-fn grouped(ranks: &[Standing], members: &[u32]) -> Vec<(Ranks, Wait)> {
+fn grouped(ranks: &[RankStatus], members: &[u32]) -> Vec<(Ranks, Wait)> {
     let mut groups: BTreeMap<(String, String), (Vec<u32>, Wait)> = BTreeMap::new();
     for &rank in members {
         let Some(wait) = ranks[rank as usize].card().and_then(|card| card.waits.first()) else { continue };
@@ -163,9 +163,9 @@ fn grouped(ranks: &[Standing], members: &[u32]) -> Vec<(Ranks, Wait)> {
 }
 
 /// Returns the ranks outside waits for which others wait, as a possible cause.
-fn find_computing(ranks: &[Standing]) -> Option<Finding> {
+fn find_computing(ranks: &[RankStatus]) -> Option<Finding> {
     let is_outside =
-        |rank: u32| matches!(ranks.get(rank as usize), Some(Standing::Computing | Standing::Unknown(_)));
+        |rank: u32| matches!(ranks.get(rank as usize), Some(RankStatus::Computing | RankStatus::Unknown(_)));
     let mut awaited: BTreeMap<u32, usize> = BTreeMap::new();
     let mut chain = Vec::new();
     let mut waiting = Vec::new();
@@ -199,54 +199,66 @@ fn find_computing(ranks: &[Standing]) -> Option<Finding> {
     })
 }
 
-/// Returns sentences about calls of a chain that should match and do not.
-fn remarks_on(ranks: &[Standing], chain: &[Link]) -> Vec<String> {
-    let mut remarks: Vec<String> = chain.iter().filter_map(|link| remark_on(ranks, link)).collect();
-    remarks.dedup();
+/// Returns sentences about calls of a chain that should match and do not, the most telling first.
+fn remarks_on(ranks: &[RankStatus], chain: &[Link]) -> Vec<String> {
     let all = |kind: Kind| chain.len() > 1 && chain.iter().all(|link| link.need.kind == kind);
-    if all(Kind::Receive) && remarks.is_empty() {
-        remarks.push("all of them receive first, so none of them sends".to_string());
+    let mut remarks: Vec<(bool, String)> = chain.iter().filter_map(|link| remark_on(ranks, link)).collect();
+    let is_mismatch = remarks.iter().any(|(is_mismatch, _)| *is_mismatch);
+    if all(Kind::Receive) && !is_mismatch {
+        remarks.push((true, "all of them receive first, so none of them sends".to_string()));
     }
-    if all(Kind::Send) && remarks.is_empty() {
+    if all(Kind::Send) && !is_mismatch {
         let reason = "all of them send first, and messages of this length wait for their receives; MPI_Sendrecv or \
                       MPI_Isend does not";
-        remarks.push(reason.to_string());
+        remarks.push((true, reason.to_string()));
     }
-    let contexts = |link: &Link| (link.need.kind == Kind::Collective).then_some(link.need.context);
-    let first = chain.first().and_then(contexts);
-    if chain.len() > 1
-        && chain.iter().all(|link| contexts(link).is_some() && contexts(link) != first || link == &chain[0])
-        && first.is_some()
-    {
-        remarks.push("they call collective operations of several communicators in another order".to_string());
+    let first = chain.first().map(|link| link.need.context);
+    if all(Kind::Collective) && chain.iter().any(|link| Some(link.need.context) != first) {
+        let reason =
+            "they call collective operations of several communicators in another order, or leave one out";
+        remarks.push((true, reason.to_string()));
     }
+    remarks.sort_by_key(|(is_mismatch, _)| !is_mismatch);
+    let mut remarks: Vec<String> = remarks.into_iter().map(|(_, remark)| remark).collect();
+    remarks.dedup();
     remarks
 }
 
-fn remark_on(ranks: &[Standing], link: &Link) -> Option<String> {
-    let card_of = |rank: u32| ranks.get(rank as usize).and_then(Standing::card);
+/// Returns a sentence about a link, and whether it names a mismatch of two calls.
+fn remark_on(ranks: &[RankStatus], link: &Link) -> Option<(bool, String)> {
+    let card_of = |rank: u32| ranks.get(rank as usize).and_then(RankStatus::card);
     let Link { rank, need, next, .. } = link;
     match need.kind {
         Kind::Receive => {
             let sent = sent_to(card_of(*rank)?, card_of(*next), *rank, need);
-            sent.into_iter().find_map(|message| difference(need, &message, *rank))
+            sent.into_iter().find_map(|message| difference(need, &message, *rank)).map(|text| (true, text))
         }
         Kind::Send => {
             let receives = card_of(*next)?.needs().filter(|other| other.kind == Kind::Receive);
             let mut from_us = receives.filter(|other| other.by.contains(*rank));
-            from_us.find_map(|other| difference(other, &message_of(need, *rank), *next))
+            let difference = from_us.find_map(|other| difference(other, &message_of(need, *rank), *next));
+            difference.map(|text| (true, text))
         }
         Kind::Collective => {
             let is_late = graph::has_called(ranks, *next, need) == Called::No;
             is_late.then(|| {
                 let Need { operation, object, .. } = need;
-                format!("rank {next} has not called the {operation} of {object} for which rank {rank} waits")
+                (
+                    false,
+                    format!(
+                        "rank {next} has not called the {operation} of {object} for which rank {rank} waits"
+                    ),
+                )
             })
         }
-        Kind::Lock => Some(format!("rank {next} holds the lock of {}", need.object)),
-        Kind::Post => Some(format!("rank {next} has not called MPI_Win_post for {}", need.object)),
-        Kind::Complete => Some(format!("rank {next} has not called MPI_Win_complete for {}", need.object)),
-        Kind::Partition => Some(format!("rank {next} has not made all partitions ready")),
+        Kind::Lock => Some((true, format!("rank {next} holds the lock of {}", need.object))),
+        Kind::Post => Some((true, format!("rank {next} has not called MPI_Win_post for {}", need.object))),
+        Kind::Complete => {
+            Some((true, format!("rank {next} has not called MPI_Win_complete for {}", need.object)))
+        }
+        Kind::Partition => {
+            Some((true, format!("rank {next} has not made all partitions ready, or not started")))
+        }
         Kind::Answer | Kind::Outside => None,
     }
 }

@@ -4,8 +4,8 @@
 //! ranks are the least set with this property, and all others are stuck. A rank that has left is neither: it
 //! releases nobody.
 //!
-//! In doubt a rank is free. That holds for a rank without a card, for a wait that is not understood, and for a
-//! collective operation that all members have called.
+//! In doubt a rank is free. That holds for a rank without a card, for a wait that is not understood, and for
+//! a collective operation that all members have called.
 
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ use crate::card::{Card, Kind, Mode, Need, Wait};
 
 /// State of a rank at the time of the collection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum RankStatus {
     /// The rank is outside waits: it computes, or does I/O.
     Computing,
     /// The rank does not run, or something else prevents a decision: the reason as words ("stopped").
@@ -24,11 +24,11 @@ pub enum Standing {
     Left,
 }
 
-impl Standing {
+impl RankStatus {
     /// Returns the card of a waiting rank.
     pub fn card(&self) -> Option<&Card> {
         match self {
-            Standing::Waiting(card) => Some(card),
+            RankStatus::Waiting(card) => Some(card),
             _ => None,
         }
     }
@@ -37,17 +37,18 @@ impl Standing {
 /// Strictness of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rigour {
-    /// Ranks with other threads, or with messages under way, count as free.
+    /// Ranks with other threads, or with messages of the network that may be under way, count as free.
     Proof,
-    /// They count as their waits alone suggest.
+    /// All waiting ranks count as their waits alone suggest.
     Guess,
 }
 
 /// Returns for each rank whether it is stuck.
-pub fn stuck(ranks: &[Standing], rigour: Rigour) -> Vec<bool> {
-    let mut free: Vec<bool> = ranks.iter().map(|rank| !is_bound(rank, rigour)).collect();
+pub fn stuck(ranks: &[RankStatus], rigour: Rigour) -> Vec<bool> {
+    let is_quiet = rigour == Rigour::Guess || is_network_quiet(ranks);
+    let mut free: Vec<bool> = ranks.iter().map(|rank| !is_bound(rank, rigour, is_quiet)).collect();
     for (free, rank) in free.iter_mut().zip(ranks) {
-        *free &= *rank != Standing::Left;
+        *free &= *rank != RankStatus::Left;
     }
     // Each pass frees at least one rank, so there are at most as many passes as ranks.
     loop {
@@ -66,14 +67,25 @@ pub fn stuck(ranks: &[Standing], rigour: Rigour) -> Vec<bool> {
     ranks.iter().zip(free).map(|(rank, free)| rank.card().is_some() && !free).collect()
 }
 
-/// Returns true if only its waits keep this rank.
-fn is_bound(rank: &Standing, rigour: Rigour) -> bool {
-    let Some(card) = rank.card() else { return false };
-    rigour == Rigour::Guess || !card.has_other_threads && !card.is_transferring
+/// Returns true if only its waits keep this rank. `is_quiet` is true if no message of the network is under
+/// way.
+fn is_bound(rank: &RankStatus, rigour: Rigour, is_quiet: bool) -> bool {
+    let Some(card) = rank.card().filter(|card| !card.is_transferring) else { return false };
+    rigour == Rigour::Guess || !card.has_other_threads && (card.network.is_none() || is_quiet)
+}
+
+/// Returns true if all ranks wait, and have received as many records of the network as they have sent. The
+/// counts of other ranks are unknown.
+fn is_network_quiet(ranks: &[RankStatus]) -> bool {
+    let counts = ranks.iter().map(|rank| rank.card().and_then(|card| card.network));
+    let sum = |sum: (u64, u64), counts: Option<(u64, u64)>| {
+        counts.map(|(sent, received)| (sum.0.wrapping_add(sent), sum.1.wrapping_add(received)))
+    };
+    counts.into_iter().try_fold((0, 0), sum).is_some_and(|(sent, received)| sent == received)
 }
 
 /// Returns true if the free ranks may end a wait.
-fn may_end(ranks: &[Standing], free: &[bool], wait: &Wait) -> bool {
+fn may_end(ranks: &[RankStatus], free: &[bool], wait: &Wait) -> bool {
     if wait.needs.is_empty() {
         return true;
     }
@@ -87,7 +99,7 @@ fn may_end(ranks: &[Standing], free: &[bool], wait: &Wait) -> bool {
 }
 
 /// Returns true if the free ranks may cause the event of a need.
-fn may_come(ranks: &[Standing], free: &[bool], need: &Need) -> bool {
+fn may_come(ranks: &[RankStatus], free: &[bool], need: &Need) -> bool {
     let is_free = |rank: u32| free.get(rank as usize).is_none_or(|free| *free);
     match need.kind {
         Kind::Outside => true,
@@ -116,8 +128,8 @@ fn may_come(ranks: &[Standing], free: &[bool], need: &Need) -> bool {
     }
 }
 
-fn has_left(ranks: &[Standing], rank: u32) -> bool {
-    ranks.get(rank as usize) == Some(&Standing::Left)
+fn has_left(ranks: &[RankStatus], rank: u32) -> bool {
+    ranks.get(rank as usize) == Some(&RankStatus::Left)
 }
 
 /// Answer to the question whether a rank has called a collective operation.
@@ -131,10 +143,10 @@ pub enum Called {
     Unknown,
 }
 
-/// Returns whether a rank has called the collective operation of a need. A rank without a card has not, as far
-/// as this function knows.
-pub fn has_called(ranks: &[Standing], rank: u32, need: &Need) -> Called {
-    let Some(card) = ranks.get(rank as usize).and_then(Standing::card) else { return Called::No };
+/// Returns whether a rank has called the collective operation of a need. A rank without a card has not, as
+/// far as this function knows.
+pub fn has_called(ranks: &[RankStatus], rank: u32, need: &Need) -> Called {
+    let Some(card) = ranks.get(rank as usize).and_then(RankStatus::card) else { return Called::No };
     match card.called_on(need.context) {
         None => Called::Unknown,
         // Counts wrap around. A member is at most half of their range behind.
@@ -144,8 +156,8 @@ pub fn has_called(ranks: &[Standing], rank: u32, need: &Need) -> Called {
 }
 
 /// Returns the ranks for which a stuck rank waits and that are stuck too or have left, with the need.
-pub fn edges<'c>(ranks: &'c [Standing], stuck: &[bool], rank: u32) -> Vec<(u32, &'c Need)> {
-    let needs = ranks.get(rank as usize).and_then(Standing::card).into_iter().flat_map(Card::needs);
+pub fn edges<'c>(ranks: &'c [RankStatus], stuck: &[bool], rank: u32) -> Vec<(u32, &'c Need)> {
+    let needs = ranks.get(rank as usize).and_then(RankStatus::card).into_iter().flat_map(Card::needs);
     let mut edges = Vec::new();
     for need in needs {
         for by in need.by.iter() {
@@ -161,7 +173,7 @@ pub fn edges<'c>(ranks: &'c [Standing], stuck: &[bool], rank: u32) -> Vec<(u32, 
 
 /// Returns a shortest cycle among the stuck ranks: each waits for the next one, and the last for the first.
 /// A rank that waits for itself is a cycle of one. Returns None if all waits lead to ranks that have left.
-pub fn shortest_cycle(ranks: &[Standing], stuck: &[bool]) -> Option<Vec<u32>> {
+pub fn shortest_cycle(ranks: &[RankStatus], stuck: &[bool]) -> Option<Vec<u32>> {
     /// Maximum number of ranks from which a cycle is searched; the search from each visits all waits.
     const MOST_STARTS: usize = 512;
     let next: Vec<Vec<u32>> = (0..ranks.len() as u32)
@@ -217,23 +229,23 @@ mod tests {
     use crate::ranks::Ranks;
     use proptest::prelude::*;
 
-    fn waiting(mode: Mode, needs: Vec<Need>) -> Standing {
+    fn waiting(mode: Mode, needs: Vec<Need>) -> RankStatus {
         let text = String::new;
         let wait = Wait { function: text(), place: text(), text: text(), mode, needs, is_cut: false };
-        Standing::Waiting(Card { waits: vec![wait], ..Card::default() })
+        RankStatus::Waiting(Card { waits: vec![wait], ..Card::default() })
     }
 
-    fn for_rank(rank: u32) -> Standing {
+    fn for_rank(rank: u32) -> RankStatus {
         waiting(Mode::All, vec![Need::new(Kind::Receive, Ranks::one(rank), Mode::Any)])
     }
 
-    fn collective(context: u32, number: u32, size: u32, called: &[(u32, u32)]) -> Standing {
+    fn collective(context: u32, number: u32, size: u32, called: &[(u32, u32)]) -> RankStatus {
         let need = Need { context, number, ..Need::new(Kind::Collective, (0..size).collect(), Mode::All) };
-        let Standing::Waiting(card) = waiting(Mode::All, vec![need]) else { unreachable!("just made") };
-        Standing::Waiting(Card { called: called.to_vec(), ..card })
+        let RankStatus::Waiting(card) = waiting(Mode::All, vec![need]) else { unreachable!("just made") };
+        RankStatus::Waiting(Card { called: called.to_vec(), ..card })
     }
 
-    fn check(ranks: &[Standing], expected: &[u32], cycle: Option<&[u32]>) {
+    fn check(ranks: &[RankStatus], expected: &[u32], cycle: Option<&[u32]>) {
         let stuck = stuck(ranks, Rigour::Proof);
         let numbers: Vec<u32> =
             (0..).zip(&stuck).filter(|(_, stuck)| **stuck).map(|(rank, _)| rank).collect();
@@ -242,11 +254,11 @@ mod tests {
 
     #[test]
     fn a_ring_is_stuck_and_what_waits_for_it() {
-        let ring = [for_rank(1), for_rank(2), for_rank(0), for_rank(1), Standing::Computing, for_rank(4)];
+        let ring = [for_rank(1), for_rank(2), for_rank(0), for_rank(1), RankStatus::Computing, for_rank(4)];
         check(&ring, &[0, 1, 2, 3], Some(&[0, 1, 2]));
         check(&[for_rank(0)], &[0], Some(&[0]));
-        check(&[for_rank(1), Standing::Left], &[0], None);
-        check(&[for_rank(1), Standing::Unknown("stopped".to_string())], &[], None);
+        check(&[for_rank(1), RankStatus::Left], &[0], None);
+        check(&[for_rank(1), RankStatus::Unknown("stopped".to_string())], &[], None);
     }
 
     #[test]
@@ -255,8 +267,8 @@ mod tests {
             let needs = [1, 2].map(|rank| Need::new(Kind::Receive, Ranks::one(rank), Mode::Any));
             waiting(mode, needs.to_vec())
         };
-        check(&[both(Mode::Any), for_rank(0), Standing::Computing], &[], None);
-        check(&[both(Mode::All), for_rank(0), Standing::Computing], &[0, 1], Some(&[0, 1]));
+        check(&[both(Mode::Any), for_rank(0), RankStatus::Computing], &[], None);
+        check(&[both(Mode::All), for_rank(0), RankStatus::Computing], &[0, 1], Some(&[0, 1]));
     }
 
     #[test]
@@ -273,35 +285,47 @@ mod tests {
 
     #[test]
     fn nothing_is_proved_of_ranks_that_may_do_more() {
-        let Standing::Waiting(card) = for_rank(1) else { unreachable!("just made") };
-        for card in [Card { has_other_threads: true, ..card.clone() }, Card { is_transferring: true, ..card }]
-        {
-            let ranks = [Standing::Waiting(card), for_rank(0)];
+        let RankStatus::Waiting(card) = for_rank(1) else { unreachable!("just made") };
+        let doubtful = [
+            Card { has_other_threads: true, ..card.clone() },
+            Card { network: Some((5, 4)), ..card.clone() },
+        ];
+        for card in doubtful {
+            let ranks = [RankStatus::Waiting(card), for_rank(0)];
             check(&ranks, &[], None);
             assert_eq!(stuck(&ranks, Rigour::Guess), [true, true]);
         }
+        let ranks = [RankStatus::Waiting(Card { is_transferring: true, ..card.clone() }), for_rank(0)];
+        assert_eq!(stuck(&ranks, Rigour::Guess), [false, false]);
+        // One rank has received what the other has sent.
+        let of_host = |network, rank| match for_rank(rank) {
+            RankStatus::Waiting(card) => RankStatus::Waiting(Card { network: Some(network), ..card }),
+            other => other,
+        };
+        check(&[of_host((5, 4), 1), of_host((4, 5), 0)], &[0, 1], Some(&[0, 1]));
+        check(&[of_host((5, 4), 1), of_host((4, 5), 0), RankStatus::Computing], &[], None);
         let answers = |rank| waiting(Mode::All, vec![Need::new(Kind::Answer, Ranks::one(rank), Mode::All)]);
         check(&[answers(1), answers(0)], &[], None);
         check(&[waiting(Mode::All, Vec::new()), for_rank(0)], &[], None);
     }
 
-    fn any_standing(ranks: u32) -> impl Strategy<Value = Standing> {
+    fn any_standing(ranks: u32) -> impl Strategy<Value = RankStatus> {
         let mode = prop_oneof![Just(Mode::All), Just(Mode::Any)];
         let by =
             proptest::collection::vec(0..ranks, 1..4).prop_map(|ranks| ranks.into_iter().collect::<Ranks>());
         let need = (by, mode.clone()).prop_map(|(by, mode)| Need::new(Kind::Receive, by, mode));
         let wait =
             (mode, proptest::collection::vec(need, 1..4)).prop_map(|(mode, needs)| waiting(mode, needs));
-        prop_oneof![1 => Just(Standing::Computing), 1 => Just(Standing::Left), 6 => wait]
+        prop_oneof![1 => Just(RankStatus::Computing), 1 => Just(RankStatus::Left), 6 => wait]
     }
 
     /// Returns the union of all sets of waiting ranks none of which can be released from outside the set. It
     /// tries all sets.
-    fn by_brute_force(ranks: &[Standing]) -> Vec<bool> {
+    fn by_brute_force(ranks: &[RankStatus]) -> Vec<bool> {
         let mut union = 0u32;
         for set in 0u32..1 << ranks.len() {
             let is_in = |rank: u32| set >> rank & 1 == 1;
-            let can_act = |rank: u32| !is_in(rank) && ranks[rank as usize] != Standing::Left;
+            let can_act = |rank: u32| !is_in(rank) && ranks[rank as usize] != RankStatus::Left;
             let holds = |need: &Need| match need.mode {
                 Mode::Any => need.by.iter().filter(|rank| can_act(*rank)).count() > 0,
                 Mode::All => need.by.iter().filter(|rank| can_act(*rank)).count() == need.by.len(),
@@ -337,7 +361,7 @@ mod tests {
                 prop_assert!(found[rank as usize]);
                 prop_assert!(edges(&ranks, &found, rank).iter().any(|(by, _)| *by == next));
             }
-            let has_left = ranks.contains(&Standing::Left);
+            let has_left = ranks.contains(&RankStatus::Left);
             prop_assert!(cycle.is_some() || has_left || !found.contains(&true));
         }
     }

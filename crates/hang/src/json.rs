@@ -4,11 +4,11 @@ use std::fmt::Write;
 
 use crate::card::{Card, Message, Mode, Need, Wait};
 use crate::finding::{Cause, Certainty, Finding};
-use crate::graph::Standing;
+use crate::graph::RankStatus;
 use crate::ranks::Ranks;
 
 /// Returns the whole report as JSON text with a newline at the end.
-pub fn report(ranks: &[Standing], findings: &[Finding]) -> String {
+pub fn report(ranks: &[RankStatus], findings: &[Finding]) -> String {
     let findings: Vec<String> = findings.iter().map(finding).collect();
     let ranks: Vec<String> = (0..).zip(ranks).map(|(number, rank)| standing(number, rank)).collect();
     format!(
@@ -48,12 +48,12 @@ fn finding(finding: &Finding) -> String {
     )
 }
 
-fn standing(number: u32, standing: &Standing) -> String {
+fn standing(number: u32, standing: &RankStatus) -> String {
     let rest = match standing {
-        Standing::Computing => "\"state\": \"computing\"".to_string(),
-        Standing::Unknown(why) => format!("\"state\": {}", text(why)),
-        Standing::Left => "\"state\": \"left\"".to_string(),
-        Standing::Waiting(card) => format!("\"state\": \"waiting\", {}", card_fields(card)),
+        RankStatus::Computing => "\"state\": \"computing\"".to_string(),
+        RankStatus::Unknown(why) => format!("\"state\": {}", text(why)),
+        RankStatus::Left => "\"state\": \"left\"".to_string(),
+        RankStatus::Waiting(card) => format!("\"state\": \"waiting\", {}", card_fields(card)),
     };
     format!("{{\"rank\": {number}, {rest}}}")
 }
@@ -63,8 +63,9 @@ fn card_fields(card: &Card) -> String {
     let arrived: Vec<String> = card.arrived.iter().map(message).collect();
     let called: Vec<String> =
         card.called.iter().map(|(context, number)| format!("\"{context}\": {number}")).collect();
+    let network = card.network.map_or("null".to_string(), |(sent, received)| format!("[{sent}, {received}]"));
     format!(
-        "\"waits\": [{}], \"other_threads\": {}, \"transferring\": {}, \"arrived\": [{}], \"called\": {{{}}}",
+        "\"network\": {network}, \"waits\": [{}], \"other_threads\": {}, \"transferring\": {}, \"arrived\": [{}], \"called\": {{{}}}",
         waits.join(", "),
         card.has_other_threads,
         card.is_transferring,

@@ -1,9 +1,9 @@
-//! Decides why a job hangs. Each waiting rank publishes a [`Card`]: its waits, and what ends each of them. The
-//! launcher collects the cards of all ranks, and [`judge`] makes a wait-for graph of them. The graph has two
-//! kinds of waits: for all of several ranks (a barrier), and for any of them (a receive from any source).
+//! Decides why a job hangs. Each waiting rank publishes a [`Card`]: its waits, and what ends each of them.
+//! The launcher collects the cards of all ranks, and [`judge`] makes a wait-for graph of them. The graph has
+//! two kinds of waits: for all of several ranks (a barrier), and for any of them (a receive from any source).
 //!
-//! A rank is *stuck* if no rank outside waits can release it, directly or through others. That is a proof, and
-//! the [`Finding`] is certain. All other findings are hints.
+//! A rank is *stuck* if no rank outside waits can release it, directly or through others. That is a proof,
+//! and the [`Finding`] is certain. All other findings are hints.
 //!
 //! | module | content |
 //! |---|---|
@@ -27,5 +27,5 @@ pub mod ranks;
 
 pub use card::{Card, Kind, Message, Mode, Need, Wait};
 pub use finding::{Cause, Certainty, Finding, judge};
-pub use graph::Standing;
+pub use graph::RankStatus;
 pub use ranks::Ranks;

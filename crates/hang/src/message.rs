@@ -11,7 +11,8 @@ pub const MOST_LINES: usize = 15;
 /// Maximum number of different waits that a chain shows.
 const MOST_LINKS: usize = 4;
 
-/// Returns the lines of a report, without the name of the program that prints them. `advice` is its last line.
+/// Returns the lines of a report, without the name of the program that prints them. `advice` is its last
+/// line.
 pub fn lines(findings: &[Finding], advice: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for finding in findings {
@@ -90,10 +91,11 @@ fn group_links(chain: &[Link]) -> Vec<String> {
         let partners: Ranks = match links {
             [link] if link.need.mode == Mode::All && link.need.by.len() > 1 => Ranks::one(link.next),
             [link] => link.need.by.clone(),
-            _ => links.iter().map(|link| link.next).collect(),
+            _ => Ranks::default(),
         };
         let Link { wait, need, .. } = links[0];
-        let what = describe(need, &partners.to_string());
+        let partners = if links.len() > 1 { "another of them".to_string() } else { partners.to_string() };
+        let what = describe(need, &partners);
         format!("{ranks} {}{what}{}", waits_in(ranks.len(), wait), place_of(wait))
     };
     order.iter().map(line).collect()
@@ -131,5 +133,108 @@ fn describe(need: &Need, partners: &str) -> String {
         Kind::Partition => format!(" for partitions of {partners} ({tag}{within})"),
         Kind::Answer => format!(" for an answer of {partners}{within}"),
         Kind::Outside => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card::{Card, Message};
+    use crate::finding::judge;
+    use crate::graph::RankStatus;
+
+    fn waiting(function: &str, need: Need) -> RankStatus {
+        let (function, place) = (function.to_string(), "main (a.c:7)".to_string());
+        let needs = vec![need];
+        let wait = Wait { function, place, text: String::new(), mode: Mode::All, needs, is_cut: false };
+        let called = vec![(0, 3)];
+        RankStatus::Waiting(Card { waits: vec![wait], called, ..Card::default() })
+    }
+
+    fn world(need: Need) -> Need {
+        Need { object: "MPI_COMM_WORLD".to_string(), ..need }
+    }
+
+    fn receive(from: u32, tag: i32) -> RankStatus {
+        let need = Need::new(Kind::Receive, Ranks::one(from), Mode::Any);
+        waiting("MPI_Recv", world(Need { tag: Some(tag), ..need }))
+    }
+
+    fn barrier(size: u32) -> RankStatus {
+        let need = Need::new(Kind::Collective, (0..size).collect(), Mode::All);
+        let RankStatus::Waiting(mut card) =
+            waiting("MPI_Barrier", world(Need { number: 3, operation: "barrier".to_string(), ..need }))
+        else {
+            unreachable!("just made")
+        };
+        card.called = vec![(0, 4)];
+        RankStatus::Waiting(card)
+    }
+
+    fn check(ranks: &[RankStatus], expected: &[&str]) {
+        let lines = lines(&judge(ranks), "");
+        assert_eq!(lines, expected, "{lines:#?}");
+        assert!(lines.len() <= MOST_LINES);
+    }
+
+    #[test]
+    fn a_tag_that_differs_is_named_first() {
+        let RankStatus::Waiting(mut card) = receive(1, 7) else { unreachable!("just made") };
+        let object = "MPI_COMM_WORLD".to_string();
+        card.arrived = vec![Message { peer: 1, context: 0, object, tag: 8 }];
+        check(
+            &[RankStatus::Waiting(card), barrier(4), barrier(4), barrier(4)],
+            &[
+                "deadlock: ranks 0, 1 wait for each other and cannot go on",
+                "  rank 0 waits in MPI_Recv for a message of rank 1 (tag 7, MPI_COMM_WORLD), at main (a.c:7)",
+                "  rank 1 waits in MPI_Barrier for rank 0 (barrier, MPI_COMM_WORLD, operation 3), at main (a.c:7)",
+                "  tags differ: rank 0 receives tag 7, rank 1 has sent tag 8, in MPI_COMM_WORLD",
+                "  rank 0 has not called the barrier of MPI_COMM_WORLD for which rank 1 waits",
+                "  ranks 2, 3 wait in MPI_Barrier for them, at main (a.c:7)",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_large_ring_is_a_few_lines() {
+        let ring: Vec<RankStatus> = (0..1000).map(|rank| receive((rank + 1) % 1000, 3)).collect();
+        check(
+            &ring,
+            &[
+                "deadlock: ranks 0-999 wait for each other and cannot go on",
+                "  ranks 0-999 wait in MPI_Recv for a message of another of them (tag 3, MPI_COMM_WORLD), at main (a.c:7)",
+                "  all of them receive first, so none of them sends",
+            ],
+        );
+        let tags: Vec<RankStatus> = (0..50).map(|rank| receive((rank + 1) % 50, rank as i32)).collect();
+        let lines = lines(&judge(&tags), "advice");
+        assert!(lines.len() <= MOST_LINES && lines.last().unwrap() == "  advice", "{lines:#?}");
+    }
+
+    #[test]
+    fn ranks_that_have_left_or_compute_are_named() {
+        check(
+            &[receive(1, 3), RankStatus::Left],
+            &[
+                "rank 0 cannot go on: rank 1 has called MPI_Finalize or ended",
+                "  rank 0 waits in MPI_Recv for a message of rank 1 (tag 3, MPI_COMM_WORLD), at main (a.c:7)",
+            ],
+        );
+        check(
+            &[barrier(3), RankStatus::Computing, barrier(3)],
+            &[
+                "hint: rank 1 is outside MPI, and other ranks wait for it",
+                "  rank 0 waits in MPI_Barrier for rank 1 (barrier, MPI_COMM_WORLD, operation 3), at main (a.c:7)",
+                "  rank 1 has not called the barrier of MPI_COMM_WORLD for which rank 0 waits",
+                "  rank 2 waits in MPI_Barrier for them, at main (a.c:7)",
+            ],
+        );
+        check(&[RankStatus::Computing, RankStatus::Computing], &[]);
+    }
+
+    #[test]
+    fn independent_deadlocks_are_separate() {
+        let lines = lines(&judge(&[receive(1, 1), receive(0, 1), receive(3, 1), receive(2, 1)]), "");
+        assert_eq!(lines.iter().filter(|line| line.starts_with("deadlock")).count(), 2, "{lines:#?}");
     }
 }

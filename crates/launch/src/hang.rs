@@ -3,9 +3,9 @@
 //!
 //! A rank that begins to wait for long causes an inquiry. The first collection of cards asks for the waits
 //! alone. If ranks seem stuck, a second one follows after [`PAUSE`], which also asks for the places in the
-//! program. A rank counts as waiting if it was in the same wait both times. Then all waits of the graph existed
-//! at one time between the collections, and every message sent before the first one has been taken in before
-//! the second. So the graph is no mixture of several times.
+//! program. A rank counts as waiting if it was in the same wait both times. Then all waits of the graph
+//! existed at one time between the collections, and every message sent before the first one has been taken in
+//! before the second. So the graph is no mixture of several times.
 //!
 //! | state | event | consequence |
 //! |---|---|---|
@@ -18,7 +18,7 @@
 
 use std::time::Duration;
 
-use tutti_hang::{Card, Cause, Certainty, Finding, Standing, json, judge, message};
+use tutti_hang::{Card, Cause, Certainty, Finding, RankStatus, json, judge, message};
 
 use crate::tree::message::{RankCard, Seen};
 
@@ -60,7 +60,7 @@ enum State {
 }
 
 /// Wait of a rank: its start in nanoseconds of its host, and its standing.
-type Known = (u64, Standing);
+type Known = (u64, RankStatus);
 
 /// Inquiries of a job.
 #[derive(Debug)]
@@ -104,6 +104,13 @@ impl Inquest {
             outside: None,
             has_hinted: false,
         }
+    }
+
+    /// Begins the numbers of requests after this one. Ranks of a checkpoint still have the cards of an earlier
+    /// mpirun, which must not be taken for answers.
+    #[must_use]
+    pub fn counting_from(self, request: u32) -> Inquest {
+        Inquest { request, ..self }
     }
 
     /// Handles the report that a rank has begun to wait for long.
@@ -168,16 +175,16 @@ impl Inquest {
 
     /// Returns the standing of every rank. A rank of a host that is lost is unknown.
     fn read(&self, cards: &[RankCard]) -> Vec<Known> {
-        let mut known = vec![(0, Standing::Unknown("unknown".to_string())); self.ranks];
+        let mut known = vec![(0, RankStatus::Unknown("unknown".to_string())); self.ranks];
         for card in cards {
             let Some(place) = known.get_mut(card.rank as usize) else { continue };
             *place = match &card.seen {
-                Seen::Computing => (0, Standing::Computing),
-                Seen::Unknown(why) => (0, Standing::Unknown(why.clone())),
-                Seen::Ended => (0, Standing::Left),
+                Seen::Computing => (0, RankStatus::Computing),
+                Seen::Unknown(why) => (0, RankStatus::Unknown(why.clone())),
+                Seen::Ended => (0, RankStatus::Left),
                 Seen::Waiting(since_ns, bytes) => match Card::decode(bytes) {
-                    Some(card) => (*since_ns, Standing::Waiting(card)),
-                    None => (0, Standing::Unknown("its state cannot be read".to_string())),
+                    Some(card) => (*since_ns, RankStatus::Waiting(card)),
+                    None => (0, RankStatus::Unknown("its state cannot be read".to_string())),
                 },
             };
         }
@@ -185,7 +192,7 @@ impl Inquest {
     }
 
     fn judge_first(&mut self, known: Vec<Known>, now: Duration) -> Option<Step> {
-        let standings: Vec<Standing> = known.iter().map(|(_, standing)| standing.clone()).collect();
+        let standings: Vec<RankStatus> = known.iter().map(|(_, standing)| standing.clone()).collect();
         let findings = judge(&standings);
         if findings.iter().any(|finding| finding.certainty != Certainty::Possible) {
             self.outside = None;
@@ -201,12 +208,12 @@ impl Inquest {
     /// Returns a hint if the same ranks have been outside waits for long.
     fn consider_hint(
         &mut self,
-        standings: &[Standing],
+        standings: &[RankStatus],
         findings: Vec<Finding>,
         now: Duration,
     ) -> Option<Step> {
         // Somebody debugs the job, or has stopped it.
-        let is_disturbed = standings.iter().any(|standing| matches!(standing, Standing::Unknown(_)));
+        let is_disturbed = standings.iter().any(|standing| matches!(standing, RankStatus::Unknown(_)));
         let cause = findings.first().filter(|_| !is_disturbed).map(|finding| finding.cause.clone());
         let Some(cause) = cause else {
             self.outside = None;
@@ -235,6 +242,9 @@ impl Inquest {
         let is_proved = findings.iter().any(|finding| finding.certainty == Certainty::Certain);
         let was_suspected = std::mem::replace(&mut self.suspected, first_chain.clone()) == first_chain;
         let is_reported = !findings.is_empty() && (is_proved || was_suspected);
+        if !findings.is_empty() && !is_reported {
+            self.next = Some(now + PAUSE);
+        }
         let step = self.rest(&standings, now);
         if !is_reported || self.reported.len() >= MOST_REPORTS {
             return step;
@@ -246,9 +256,10 @@ impl Inquest {
     }
 
     /// Ends an inquiry, and begins the next one if a rank has begun to wait meanwhile.
-    fn rest(&mut self, standings: &[Standing], now: Duration) -> Option<Step> {
+    fn rest(&mut self, standings: &[RankStatus], now: Duration) -> Option<Step> {
         self.state = State::Idle;
-        if standings.iter().all(|standing| standing.card().is_none()) {
+        // A rank that does not answer may be in a wait that was reported already.
+        if standings.iter().all(|standing| matches!(standing, RankStatus::Computing | RankStatus::Left)) {
             self.next = None;
         }
         self.is_wanted.then(|| self.begin(now))
@@ -263,24 +274,25 @@ fn members(finding: &Finding) -> Vec<u32> {
 }
 
 /// Returns the standings of the second collection, where ranks that were not in the same wait count as free.
-fn settle(first: &[Known], second: &[Known]) -> Vec<Standing> {
+fn settle(first: &[Known], second: &[Known]) -> Vec<RankStatus> {
     let settle = |(first, second): (&Known, &Known)| match (first, second) {
-        ((since, Standing::Waiting(before)), (same, Standing::Waiting(card))) => {
+        ((since, RankStatus::Waiting(before)), (same, RankStatus::Waiting(card))) => {
             if since == same && without_places(before) == without_places(card) {
                 second.1.clone()
             } else {
-                Standing::Unknown("moves on".to_string())
+                RankStatus::Unknown("moves on".to_string())
             }
         }
-        (_, (_, Standing::Waiting(_))) => Standing::Unknown("has begun to wait".to_string()),
+        (_, (_, RankStatus::Waiting(_))) => RankStatus::Unknown("has begun to wait".to_string()),
         _ => second.1.clone(),
     };
     first.iter().zip(second).map(settle).collect()
 }
 
-/// Returns a card as an answer to a request for waits alone.
+/// Returns a card as an answer to a request for waits alone, without counts that inquiries of waiting ranks
+/// change.
 fn without_places(card: &Card) -> Card {
-    let mut card = card.clone();
+    let mut card = Card { network: None, ..card.clone() };
     for wait in &mut card.waits {
         wait.function.clear();
         wait.place.clear();
@@ -288,7 +300,7 @@ fn without_places(card: &Card) -> Card {
     card
 }
 
-fn report(standings: &[Standing], findings: &[Finding]) -> Step {
+fn report(standings: &[RankStatus], findings: &[Finding]) -> Step {
     let is_proved = findings.iter().any(|finding| finding.certainty == Certainty::Certain);
     let advice = "all waits: kill -USR1 on mpirun, or --hang-report FILE; TUTTI_HANG=off|SECONDS|abort";
     let lines = message::lines(findings, advice);
@@ -338,7 +350,7 @@ mod tests {
     #[test]
     fn a_deadlock_is_reported_once() {
         let both = [waits(0, 7, 1, false), waits(1, 8, 0, false)];
-        let mut inquest = Inquest::new(2, AFTER);
+        let mut inquest = Inquest::new(2, AFTER).counting_from(u32::MAX);
         let lines = inquire(&mut inquest, [&both, &both], AFTER).unwrap();
         assert!(lines[0].starts_with("deadlock: ranks 0, 1 wait for each other"), "{lines:?}");
         assert_eq!(inquire(&mut inquest, [&both, &both], 4 * AFTER), None);
@@ -361,6 +373,7 @@ mod tests {
         let both = [waits(0, 7, 1, true), waits(1, 8, 0, true)];
         let mut inquest = Inquest::new(2, AFTER);
         assert_eq!(inquire(&mut inquest, [&both, &both], AFTER), None);
+        assert!(inquest.deadline().is_some_and(|at| at <= AFTER + 2 * PAUSE));
         let lines = inquire(&mut inquest, [&both, &both], 2 * AFTER).unwrap();
         assert!(lines[0].contains("unless another thread"), "{lines:?}");
     }
@@ -393,6 +406,16 @@ mod tests {
             (inquest.cards(request, &[computes(0), computes(1)], now), inquest.deadline()),
             (None, None)
         );
+    }
+
+    #[test]
+    fn ranks_that_do_not_answer_are_asked_again() {
+        let silent = |rank| RankCard { rank, seen: Seen::Unknown("does not say".to_string()) };
+        let mut inquest = Inquest::new(2, AFTER);
+        let Some(Step::Collect(request)) = inquest.long_wait(AFTER) else { panic!("no collection") };
+        assert_eq!(inquest.cards(request, &[silent(0), silent(1)], AFTER), None);
+        let at = inquest.deadline().unwrap();
+        assert!(matches!(inquest.tick(at), Some(Step::Collect(_))));
     }
 
     #[test]

@@ -38,6 +38,7 @@ mod checkpoint;
 mod children;
 mod decisions;
 mod hang;
+mod hang_steps;
 mod input;
 mod libraries;
 mod local;

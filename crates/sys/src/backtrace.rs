@@ -70,8 +70,8 @@ pub fn callers(most: usize) -> Vec<String> {
     program_call(most).1
 }
 
-/// Returns the MPI function that the program has called, if its name is known, and the functions of the program
-/// as [`callers`] does.
+/// Returns the MPI function that the program has called, if its name is known, and the functions of the
+/// program as [`callers`] does.
 pub fn program_call(most: usize) -> (Option<String>, Vec<String>) {
     let own = loaded_at(callers as fn(usize) -> Vec<String> as usize);
     let is_of_mpi = |frame: &&Frame| {
@@ -84,7 +84,9 @@ pub fn program_call(most: usize) -> (Option<String>, Vec<String>) {
     let (inside, outside) = frames.split_at(inside);
     let is_function =
         |frame: &&Frame| ["MPI_", "PMPI_", "mpi_"].iter().any(|start| frame.name().starts_with(start));
-    let function = inside.iter().rev().find(is_function).map(|frame| frame.name().to_string());
+    let function = inside.iter().rev().find(is_function).map(Frame::name);
+    // The forms with large counts are the same functions.
+    let function = function.map(|name| name.strip_suffix("_c").unwrap_or(name).to_string());
     (function, shown(outside, most))
 }
 

@@ -68,6 +68,7 @@ pub mod own_thread;
 pub mod pagemap;
 pub mod pmix;
 pub mod process;
+pub mod python;
 pub mod refusal;
 pub mod regions;
 pub mod remap;

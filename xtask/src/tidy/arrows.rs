@@ -17,7 +17,9 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("coll", &["base", "data", "topo"]),
     // The part of the kernel's packet program that ranks and `tutti netd` share.
     ("offload", &["sys", "transport", "coll"]),
-    ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload", "seal"]),
+    // A decision: no I/O, and a part of the lean library.
+    ("hang", &[]),
+    ("core", &["base", "sys", "data", "topo", "transport", "coll", "offload", "seal", "hang"]),
     ("storage", &["base", "sys", "data", "seal"]),
     ("io", &["base", "sys", "data", "transport", "coll", "core", "storage"]),
     ("abi", &["base", "data", "core", "io"]),
@@ -28,7 +30,7 @@ pub const ALLOWED: &[(&str, &[&str])] = &[
     ("fronts-mpich", &[]),
     ("fronts-openmpi", &[]),
     ("checkpoint", &["sys"]),
-    ("launch", &["base", "sys", "topo", "checkpoint", "seal"]),
+    ("launch", &["base", "sys", "topo", "checkpoint", "seal", "hang"]),
     // A compiler: its output uses the library like any other program.
     ("overlap", &[]),
     ("testbed", &["base", "sys"]),

@@ -91,6 +91,35 @@ struct Joined {
     signature: Signature,
 }
 
+/// Side whose action a partitioned message awaits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PartitionWait {
+    /// Calls of MPI_Pready by the process itself.
+    Own,
+    /// The process at the other end.
+    Peer(Peer),
+    /// A sender with this pattern, which has not made its request yet.
+    Sender(Pattern),
+}
+
+impl State {
+    /// Returns the side whose action the message of a request awaits; None if its data are under way.
+    pub fn partition_wait(&self, id: RequestId) -> Option<PartitionWait> {
+        if let Some(sending) = self.channels.sending.get(&id) {
+            return match sending.peer {
+                _ if sending.unready > 0 => Some(PartitionWait::Own),
+                Some(peer) if !sending.open => Some(PartitionWait::Peer(peer)),
+                _ => None,
+            };
+        }
+        let receiving = self.channels.receiving.get(&id)?;
+        match receiving.joined {
+            Some(joined) => Some(PartitionWait::Peer(joined.from)),
+            None => receiving.pattern.map(PartitionWait::Sender),
+        }
+    }
+}
+
 impl Partitions {
     fn total(&self) -> u64 {
         self.bytes * self.count as u64

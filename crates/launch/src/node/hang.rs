@@ -1,37 +1,31 @@
-//! Watch for hangs: this host's part of the collections, and at the root the inquiry ([`crate::hang`]).
+//! State of the watch for hangs: this host's part of the collections, and at the root the inquiry
+//! ([`crate::hang`]).
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Node;
-use crate::hang::{Inquest, Step};
-use crate::policy;
-use crate::request::Request;
-use crate::tree::daemon::Event;
-use crate::tree::message::{JobInfo, RankCard};
+use tutti_sys::process;
 
-/// Time that waiting ranks have to publish their cards. They look for a request every 100 ms; on a busy machine
-/// and with places of the program it takes longer.
-const PUBLISHING: Duration = Duration::from_secs(2);
-/// Time between two looks at the cards while they are published.
-const MOMENT: Duration = Duration::from_millis(20);
+use crate::hang::Inquest;
+use crate::request::Request;
+use crate::tree::message::JobInfo;
 
 /// State of the watch.
 #[derive(Debug, Default)]
 pub(super) struct HangWatch {
-    /// Time of waiting that is long, once the ranks are started and if the watch is on.
-    after: Option<Duration>,
-    is_off: bool,
+    /// Length of a long wait, once the ranks are started and unless the watch is off.
+    pub(super) after: Option<Duration>,
+    pub(super) is_off: bool,
     /// Time of the next look at the ranks.
-    next: Duration,
+    pub(super) next: Duration,
     /// For each local rank, the start of its last long wait that was reported.
-    known: Vec<u64>,
+    pub(super) known: Vec<u64>,
     /// Request that waits for cards, and the time at which it takes what is there.
-    collecting: Option<(u32, Duration)>,
+    pub(super) collecting: Option<(u32, Duration)>,
     /// Inquiry of the root.
-    inquest: Option<Inquest>,
-    file: Option<PathBuf>,
-    aborts: bool,
+    pub(super) inquest: Option<Inquest>,
+    pub(super) file: Option<PathBuf>,
+    pub(super) aborts: bool,
 }
 
 impl HangWatch {
@@ -39,7 +33,8 @@ impl HangWatch {
     pub(super) fn at_root(request: &Request, job: &JobInfo) -> HangWatch {
         let after = time_of(job);
         let ranks = job.runs.iter().map(|&(_, ranks)| ranks as usize).sum();
-        let inquest = after.map(|after| Inquest::new(ranks, after));
+        let start = process::random().unwrap_or_default() as u32;
+        let inquest = after.map(|after| Inquest::new(ranks, after).counting_from(start));
         HangWatch {
             inquest,
             file: request.hang_report.clone(),
@@ -56,89 +51,7 @@ impl HangWatch {
     }
 }
 
-/// Returns the time of waiting that is long in a job, if the watch is on.
-fn time_of(job: &JobInfo) -> Option<Duration> {
+/// Returns the length of a long wait in a job, unless the watch is off.
+pub(super) fn time_of(job: &JobInfo) -> Option<Duration> {
     (job.hang_ms > 0).then(|| Duration::from_millis(job.hang_ms))
-}
-
-impl Node {
-    /// Looks at the ranks of this host, and performs what is due.
-    pub(super) fn watch_hangs(&mut self) {
-        let now = self.now();
-        if let Some((request, until)) = self.hangs.collecting {
-            let is_complete = self.ranks.as_ref().is_none_or(|ranks| ranks.have_answered(request));
-            if is_complete || until <= now {
-                self.hangs.collecting = None;
-                let cards = self.ranks.as_ref().map(|ranks| ranks.cards(request)).unwrap_or_default();
-                self.events.push_back(Event::Cards(request, cards));
-            } else {
-                self.hangs.next = now + MOMENT;
-            }
-        }
-        if self.hangs.next <= now {
-            self.look_for_long_waits(now);
-        }
-        let step = self.hangs.inquest.as_mut().and_then(|inquest| inquest.tick(now));
-        self.take_hang_step(step);
-    }
-
-    /// Reports ranks that have begun to wait for long since the last look.
-    fn look_for_long_waits(&mut self, now: Duration) {
-        if self.hangs.after.is_none() && self.ranks.is_some() {
-            self.hangs.after = self.daemon.job().and_then(|job| time_of(job));
-            self.hangs.is_off = self.hangs.after.is_none();
-        }
-        let (Some(after), Some(ranks)) = (self.hangs.after, &self.ranks) else {
-            self.hangs.next = now + Duration::from_secs(1);
-            return;
-        };
-        self.hangs.next = now + (after / 8).clamp(MOMENT, Duration::from_millis(500));
-        let waits = ranks.long_waits(after);
-        if waits.iter().any(|since_ns| *since_ns != 0 && !self.hangs.known.contains(since_ns)) {
-            self.events.push_back(Event::LongWait);
-        }
-        self.hangs.known = waits;
-    }
-
-    /// Begins to collect the states of the ranks of this host.
-    pub(super) fn collect_cards(&mut self, request: u32) {
-        self.ranks.iter().for_each(|ranks| ranks.request_cards(request));
-        let now = self.now();
-        self.hangs.collecting = Some((request, now + PUBLISHING));
-        self.hangs.next = now + MOMENT;
-    }
-
-    /// Handles at the root that a rank has begun to wait for long.
-    pub(super) fn hear_long_wait(&mut self) {
-        let now = self.now();
-        let step = self.hangs.inquest.as_mut().and_then(|inquest| inquest.long_wait(now));
-        self.take_hang_step(step);
-    }
-
-    /// Handles the states of all ranks at the root.
-    pub(super) fn hear_cards(&mut self, request: u32, cards: &[RankCard]) {
-        let now = self.now();
-        let step = self.hangs.inquest.as_mut().and_then(|inquest| inquest.cards(request, cards, now));
-        self.take_hang_step(step);
-    }
-
-    fn take_hang_step(&mut self, step: Option<Step>) {
-        match step {
-            None => {}
-            Some(Step::Collect(request)) => self.events.push_back(Event::Collect(request)),
-            Some(Step::Report(report)) => {
-                let text: String = report.lines.iter().map(|line| format!("mpirun: {line}\n")).collect();
-                self.outputs.say(&text, self.now());
-                if let Some(file) = &self.hangs.file
-                    && let Err(error) = std::fs::write(file, &report.json)
-                {
-                    let text = format!("mpirun: cannot write {}: {error}\n", file.display());
-                    self.outputs.say(&text, self.now());
-                }
-                if report.is_proved && self.hangs.aborts {
-                    self.decide(policy::Event::Hang);
-                }
-            }
-        }
-    }
 }

@@ -21,7 +21,8 @@ impl Collection {
         *self = Collection { request, missing: sources.collect(), cards: Vec::new() };
     }
 
-    /// Takes the answer of a source. Returns the number of the request and all answers, if it was the last one.
+    /// Takes the answer of a source. Returns the number of the request and all answers, if it was the last
+    /// one.
     pub fn take(
         &mut self,
         source: Option<u32>,

@@ -1,6 +1,6 @@
 //! Slot for the card of a waiting rank. The launcher requests a card by a number; a rank that waits for long
-//! answers with a card of that number. A rank that does not wait does not see the request, so that the request
-//! costs it nothing.
+//! answers with a card of that number. A rank that does not wait does not see the request, so that the
+//! request costs it nothing.
 //!
 //! The card is written under a sequence lock, and its page is first touched when a card is written.
 

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: ValueKind::Text("seconds | off | abort"),
         scope: Scope::Launcher,
         audience: Audience::User,
-        doc: "seconds for which a rank waits before mpirun looks for a deadlock; abort: a proved one ends the job",
+        doc: "seconds that a rank waits before mpirun looks for a deadlock; abort: a proved one ends the job",
         set: |c, v| HangWatch::parse(v).map(|x| c.diagnosis.hang = x),
         show: |c| c.diagnosis.hang.to_string(),
     },
