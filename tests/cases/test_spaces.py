@@ -89,7 +89,7 @@ def test_a_late_refusal_takes_another_way(tutti, setup):
     """The refusal happens, and the lender copies afterwards. A rank that is slow makes few calls in a
     second."""
     for seconds in (1, 4, 16):
-        env = {**SETTINGS["not mapped"], "TUTTI_EXPLAIN": "1"}
+        env = {**SETTINGS["not mapped"], "TUTTI_EXPLAIN": "all"}
         outcome = run_under(tutti, words_of(setup), 4, "coll_stress.c", seconds, 7, 200, env=env)
         check(outcome)
         if "is sent by it from now on" in outcome.err or "pass through shared memory" in outcome.err:

@@ -30,7 +30,7 @@ use std::fmt;
 use crate::{BankSizes, cost_model};
 
 pub use checkpoint::{Checkpoint, CheckpointPacking, CheckpointWriting, Checkpoints};
-pub use collectives::{Collectives, Multicast, Offload, Tune, TuneSearch};
+pub use collectives::{Collectives, Explain, Multicast, Offload, Tune, TuneSearch};
 pub use diagnosis::{Diagnosis, InitialErrorHandler};
 pub use files::Files;
 pub use launch::{ForeignMpi, Launch, Starter};

@@ -14,7 +14,7 @@
 //! // Rank 0 of an allreduce of 1024 elements on 4 ranks, each with a core of its own.
 //! let shape = Shape::new(Collective::Allreduce, 4, 0, 1024);
 //! let plan = Plan::new(&shape, &Environment::flat(4, 4), None);
-//! assert!(plan.schedule.instances() > 0, "{}", plan.choice.reason());
+//! assert!(plan.schedule.instances() > 0, "{}", plan.choice.reason().text(true));
 //! ```
 //!
 //! # Modules
@@ -35,6 +35,7 @@
 //! | `model` | named parameters of the machine in SI units, kept as text |
 //! | `work`, `cost` | work and time of algorithms in closed form |
 //! | `select` | selection of an algorithm and its parameters |
+//! | `explanation` | text on a choice, for users |
 //! | `traffic` | bytes over the links between hosts, and the least that any algorithm needs |
 //! | `lower` | schedules as programs for a network interface (S9) |
 //! | `tune` | choice of algorithms inside a running program (S11) |
@@ -78,6 +79,7 @@ pub mod build;
 mod coprime;
 pub mod cost;
 pub mod cursor;
+pub mod explanation;
 pub mod generator;
 pub mod hierarchy;
 pub mod ir;

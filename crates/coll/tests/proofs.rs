@@ -423,7 +423,7 @@ fn every_reduction_can_be_deterministic() {
             for commutative in [false, true] {
                 let shape = Shape { commutative, ..Shape::new(collective, ranks, 0, count) };
                 let choice = select(&shape, &environment, Some("recursive_doubling"));
-                assert!(choice.generator.is_canonical(&choice.params), "{}", choice.reason());
+                assert!(choice.generator.is_canonical(&choice.params), "{}", choice.reason().text(true));
             }
         }
     }

@@ -384,6 +384,11 @@ fn prepare_as(
             prepared(held, process, comm, &shape, (means, generation), tuned)
         }
     };
+    // An execution may have been made for the library's own use first.
+    if !run.is_explained && tuned.is_none() && !operation.is_internal() {
+        run.is_explained = true;
+        explain(process, comm, &run.execution.plan().choice);
+    }
     operation.bind(run.execution.bindings(), comm);
     run.execution.start();
     // The key of a call does not contain the other group's arguments. An operation that goes by messages
@@ -435,6 +440,7 @@ fn prepared(
         counts: multicast::concern(held, process, comm, shape).is_some(),
         generation,
         tuned: tuned.is_some(),
+        is_explained: false,
         manner: ProgressMode::Plain,
         words: None,
         lists: Vec::new(),
@@ -602,10 +608,15 @@ fn plan_as(
     let generator = plan.choice.generator;
     let bytes = shape.bytes();
     events::algorithm_chosen(shape.collective, generator.name, comm.size(), comm.context().0, bytes);
-    if process.config.collectives.explain && comm.rank().0 == 0 {
-        eprintln!("Tutti: {}", isolated(|| plan.choice.reason()));
-    }
     plan
+}
+
+/// Prints the reason for a choice, if the user asks for that.
+fn explain(process: &Process, comm: &Communicator, choice: &Choice) {
+    let wanted = process.config.collectives.explain;
+    if wanted.is_on() && comm.rank().0 == 0 {
+        eprintln!("Tutti: {}", isolated(|| choice.reason().text(wanted.is_all())));
+    }
 }
 
 /// Returns the text for a user who asks where this rank waits.

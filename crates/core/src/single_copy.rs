@@ -1,7 +1,7 @@
 //! Reads of long messages directly from the sender's memory, if that is possible and pays.
 //!
 //! The first real read from a peer shows whether the system permits it. The receiver alone decides; the
-//! sender streams unless it is informed otherwise. `TUTTI_EXPLAIN=1` explains the choice.
+//! sender streams unless it is informed otherwise. `TUTTI_EXPLAIN=all` explains the choice.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ impl Reader {
                 Setting::Always => 1,
                 Setting::Auto | Setting::Never => config.messages.single_copy_bytes,
             },
-            explain: config.collectives.explain,
+            explain: config.collectives.explain.is_all(),
             job,
             copier: CrossMemoryAttach::new(),
             peers: Peers::default(),

@@ -59,6 +59,39 @@ impl TuneSearch {
     }
 }
 
+/// Choices of the library that are printed (`TUTTI_EXPLAIN`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Explain {
+    /// None.
+    #[default]
+    Off,
+    /// Algorithms of the program's collectives: the choice and the next best.
+    Short,
+    /// All candidates, and the ways of messages and memory.
+    All,
+}
+
+impl Explain {
+    /// Values and their notation in the setting.
+    pub(super) const NAMES: [(&str, Explain); 3] =
+        [("0", Explain::Off), ("1", Explain::Short), ("all", Explain::All)];
+
+    /// Returns the value in the notation of the setting.
+    pub fn name(self) -> &'static str {
+        Explain::NAMES.iter().find(|entry| entry.1 == self).map_or("", |entry| entry.0)
+    }
+
+    /// Returns true if algorithms are printed.
+    pub fn is_on(self) -> bool {
+        self != Explain::Off
+    }
+
+    /// Returns true if everything is printed.
+    pub fn is_all(self) -> bool {
+        self == Explain::All
+    }
+}
+
 /// Whether the kernel's packet program does small collectives between hosts (S9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offload {
@@ -121,8 +154,8 @@ pub struct Collectives {
     pub deterministic: bool,
     /// Sums and products are rounded once, so that their bits do not depend on the order of operands.
     pub reproducible: bool,
-    /// Print each choice that the library makes.
-    pub explain: bool,
+    /// Choices of the library that are printed.
+    pub explain: Explain,
     /// Whether algorithms are tried while the program runs.
     pub tune: Tune,
     /// Strategy by which tuning finds the next candidate.
@@ -151,7 +184,7 @@ impl Default for Collectives {
             calibrate: false,
             deterministic: false,
             reproducible: false,
-            explain: false,
+            explain: Explain::Off,
             tune: Tune::Off,
             tune_search: TuneSearch::Halving,
             tune_any_order: false,

@@ -182,6 +182,38 @@ impl Generator {
         }
     }
 
+    /// Returns the name of the algorithm and those of `params` that make a difference to it, for users. A
+    /// segment is shown in bytes; `unit_bytes` is the size of an element.
+    pub fn described(&self, params: &Params, unit_bytes: u64) -> String {
+        let mut words = Vec::new();
+        match (self.parameters.radix(), params.radix) {
+            (None, _) => {}
+            (Some(_), Params::FLAT) => words.push("flat".to_string()),
+            (Some(Radix::Leaders), leaders) => words.push(format!("leaders {leaders}")),
+            (Some(Radix::Kary | Radix::Knomial), radix) => words.push(format!("radix {radix}")),
+        }
+        match params.fan_out {
+            0 => {}
+            _ if !self.parameters.has(Parameter::FanOut) => {}
+            Params::FLAT => words.push("down flat".to_string()),
+            radix => words.push(format!("down radix {radix}")),
+        }
+        let is_cut = self.parameters.segments().is_some() && params.segment > 0;
+        if is_cut {
+            words.push(format!("segment {} bytes", params.segment * unit_bytes));
+        }
+        if is_cut || self.parameters.segments().is_none() && self.parameters.has(Parameter::Window) {
+            words.push(format!("window {}", params.window));
+        }
+        if self.parameters.has(Parameter::Readers) && params.readers > 0 {
+            words.push(format!("readers {}", params.readers));
+        }
+        if self.parameters.has(Parameter::Distances) && params.ignored != Ignored::NONE {
+            words.push(format!("ignored {}", params.ignored));
+        }
+        if words.is_empty() { self.name.to_string() } else { format!("{} ({})", self.name, words.join(", ")) }
+    }
+
     /// Returns true if this generator with `params` combines operands in the same expressions as `other`
     /// with its parameters. Then both give the same bits. Returns false if that is not known.
     pub fn combines_like(&self, params: &Params, other: (&Generator, &Params), commutative: bool) -> bool {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use tutti_base::config::algorithms::{ForcedParameter, parameter};
 
 use crate::cost::Environment;
+use crate::explanation::Explanation;
 use crate::generator::{Generator, Need, Radix};
 use crate::hierarchy::Ignored;
 use crate::ir::Schedule;
@@ -145,29 +146,29 @@ impl Choice {
         suits.then_some(Choice { generator, params, time, forced: Forced::No, shape, environment })
     }
 
-    /// Returns the reason for the choice, a sentence and a list, for users.
-    pub fn reason(&self) -> String {
+    /// Returns the name of the algorithm with its parameters, for users.
+    pub fn described(&self) -> String {
+        self.generator.described(&self.params, self.shape.unit_bytes)
+    }
+
+    /// Returns the reason for the choice, for users. The chosen algorithm and the best other one come first.
+    pub fn reason(&self) -> Explanation {
         let how = match self.forced {
             Forced::Yes => "as it was forced",
             Forced::DoesNotSuit => "as the forced one does not suit",
-            Forced::No => "by the model",
+            Forced::No => "least time by the model",
             Forced::Tried => "as it was tried while the program ran",
         };
         let Shape { collective, ranks, .. } = self.shape;
         let hosts = self.environment.layout.on_hosts();
-        let mut text = format!(
-            "{collective} of {} bytes on {ranks} ranks{hosts}: {} ({}), {how}, {:.1} us.",
-            self.shape.bytes(),
-            self.generator.name,
-            self.params,
-            self.time * 1e6
-        );
-        for Candidate { generator, params, time, simulated, .. } in candidates(&self.shape, &self.environment)
-        {
-            let closed = if simulated { "" } else { ", closed form" };
-            text += &format!(" {} ({params}): {:.1} us{closed}.", generator.name, time * 1e6);
-        }
-        text
+        let bytes = self.shape.bytes();
+        let sentence =
+            format!("{collective} of {bytes} bytes on {ranks} ranks{hosts}: {}, {how}", self.described());
+        let others = candidates(&self.shape, &self.environment).into_iter();
+        let others = others.filter(|other| !std::ptr::eq(other.generator, self.generator));
+        let others = others.map(|other| (other.described(self.shape.unit_bytes), other.time));
+        let candidates = std::iter::once((self.described(), self.time)).chain(others).collect();
+        Explanation { sentence, candidates, short: 2 }
     }
 }
 
@@ -461,6 +462,13 @@ impl Plan {
         let Environment { layout, model, .. } = &self.choice.environment;
         let footprint = Load::new(&self.shape).footprint() * f64::from(layout.cache_ranks());
         footprint > 0.75 * model.cache_bytes
+    }
+}
+
+impl Candidate {
+    /// Returns the name of the algorithm with its parameters, for users.
+    pub fn described(&self, unit_bytes: u64) -> String {
+        self.generator.described(&self.params, unit_bytes)
     }
 }
 

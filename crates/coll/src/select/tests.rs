@@ -11,9 +11,13 @@ use tutti_base::Machines;
 fn check(collective: Collective, ranks: u32, cores: u32, bytes: u64, expected: (&str, Option<u32>)) {
     let environment = Environment::flat(ranks, cores);
     let choice = select(&Shape::new(collective, ranks, 0, bytes), &environment, None);
-    assert!(expected.0.split('|').any(|name| name == choice.generator.name), "{}", choice.reason());
+    assert!(
+        expected.0.split('|').any(|name| name == choice.generator.name),
+        "{}",
+        choice.reason().text(true)
+    );
     if let Some(radix) = expected.1 {
-        assert!(choice.params.radix >= radix, "{}", choice.reason());
+        assert!(choice.params.radix >= radix, "{}", choice.reason().text(true));
     }
 }
 
@@ -99,7 +103,12 @@ fn rows_follow_one_another_from_host_to_host() {
         let environment = Environment { node: Node::Exposed, ..Environment::on_hosts(layout, model) };
         let shape = Shape::new(C::Bcast, hosts.len() as u32, 0, 8 << 10);
         let choice = select(&shape, &environment, None);
-        assert_eq!((choice.generator.name, choice.params.radix), ("levels_bank", 1), "{}", choice.reason());
+        assert_eq!(
+            (choice.generator.name, choice.params.radix),
+            ("levels_bank", 1),
+            "{}",
+            choice.reason().text(true)
+        );
     }
 }
 
@@ -111,7 +120,12 @@ fn long_messages_to_many_hosts_wait_for_each_other() {
         Environment::on_hosts(Arc::new(Layout::on_machines(&hosts, &Machines::shared(4, 2))), model);
     for (collective, bytes) in [(C::Scatter, 256 << 10), (C::Scatter, 4 << 20), (C::Gather, 4 << 20)] {
         let choice = select(&Shape::new(collective, 16, 0, bytes), &environment, Some("linear"));
-        assert_eq!((choice.generator.name, choice.params.window), ("linear", 4), "{}", choice.reason());
+        assert_eq!(
+            (choice.generator.name, choice.params.window),
+            ("linear", 4),
+            "{}",
+            choice.reason().text(true)
+        );
     }
     let environment = Environment { node: Node::Exposed, reach: Reach::Mapped, ..environment };
     let levels = |one: &&Generator| one.collective == C::Alltoall && one.name == "levels";
@@ -120,7 +134,7 @@ fn long_messages_to_many_hosts_wait_for_each_other() {
         let shape = Shape::new(C::Alltoall, 16, 0, bytes);
         let choice = select(&shape, &environment, None);
         let narrow = !choice.generator.parameters.has(Parameter::Window) || choice.params.window <= 4;
-        assert!(narrow && (waits || choice.generator.name != "levels"), "{}", choice.reason());
+        assert!(narrow && (waits || choice.generator.name != "levels"), "{}", choice.reason().text(true));
         let refusal = refusal(levels, &shape, &environment);
         assert_eq!(refusal.is_none(), waits, "{bytes}: {refusal:?}");
     }
@@ -138,11 +152,11 @@ fn long_data_go_in_segments_that_ask_nobody() {
     for collective in [C::Bcast, C::Reduce, C::Allreduce] {
         let shape = Shape::new(collective, 16, 0, 4 << 20);
         let choice = select(&shape, &environment, None);
-        assert!(!asks(&choice.params, &shape, &environment), "{}", choice.reason());
+        assert!(!asks(&choice.params, &shape, &environment), "{}", choice.reason().text(true));
     }
     // Longer segments of a better algorithm are still better: 230 ms instead of 265.
     let choice = select(&Shape::new(C::Allreduce, 16, 0, 16 << 20), &environment, None);
-    assert_eq!(choice.generator.name, "levels_slices", "{}", choice.reason());
+    assert_eq!(choice.generator.name, "levels_slices", "{}", choice.reason().text(true));
 }
 
 /// On a server of 128 cores, the choice at the first use takes almost as little time as the best of all
@@ -158,7 +172,7 @@ fn many_cores_get_what_is_best_for_them() {
     for (collective, bytes) in [(C::Barrier, 0), (C::Bcast, 64 << 10), (C::Reduce, 8), (C::Allreduce, 8)] {
         let shape = Shape::new(collective, 128, 0, bytes);
         let (choice, all) = (select(&shape, &environment, None), study(&shape, &environment, None));
-        assert!(choice.time < 1.2 * all[0].time, "{} is best; {}", all[0], choice.reason());
+        assert!(choice.time < 1.2 * all[0].time, "{} is best; {}", all[0], choice.reason().text(true));
     }
 }
 
@@ -180,7 +194,7 @@ fn every_shape_has_an_algorithm_and_all_ranks_choose_the_same() {
                 let last = Shape { rank: ranks - 1, in_place: true, own: 3, ..shape };
                 let (one, two) = (select(&shape, &environment, None), select(&last, &environment, Some("?")));
                 assert_eq!((one.generator.name, one.params), (two.generator.name, two.params));
-                assert!(two.reason().contains("does not suit"));
+                assert!(two.reason().text(false).contains("does not suit"));
             }
         }
     }
@@ -226,7 +240,11 @@ fn there_are_no_cliffs_between_neighbouring_sizes() {
             // A class is at most twice the one before, and the handshake of long messages is added at one
             // size.
             let most = if last == 0.0 || bytes == 20480 { f64::INFINITY } else { 2.1 * last };
-            assert!((0.9 * last..most).contains(&choice.time), "{bytes}: {last:e}, {}", choice.reason());
+            assert!(
+                (0.9 * last..most).contains(&choice.time),
+                "{bytes}: {last:e}, {}",
+                choice.reason().text(true)
+            );
             last = choice.time;
             bytes = class(bytes + 1);
         }

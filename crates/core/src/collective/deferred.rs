@@ -481,8 +481,8 @@ fn contribute(
 /// Reports a decision, and stores it.
 pub(super) fn tell(held: &LaneGuard, process: &Process, comm: &Communicator, decided: Decided) {
     let Decided { explanation, learned } = decided;
-    if process.config.collectives.explain && comm.rank().0 == 0 {
-        eprintln!("Tutti: {explanation}");
+    if process.config.collectives.explain.is_on() && comm.rank().0 == 0 {
+        eprintln!("Tutti: {}", explanation.text(process.config.collectives.explain.is_all()));
     }
     if let Some((key, label)) = learned {
         process.library.learnings.borrow_mut(held).learn(key, label);
@@ -491,12 +491,13 @@ pub(super) fn tell(held: &LaneGuard, process: &Process, comm: &Communicator, dec
 
 /// Reports the units without a decision when the process ends.
 pub(crate) fn tell_undecided(held: &LaneGuard, process: &Process) {
-    if !process.config.collectives.explain {
+    let wanted = process.config.collectives.explain;
+    if !wanted.is_on() {
         return;
     }
     for comm in process.library.communicators.borrow(held).values().filter(|comm| comm.rank().0 == 0) {
-        for sentence in comm.collectives.deferred.borrow(held).tuning.undecided() {
-            eprintln!("Tutti: {sentence}");
+        for undecided in comm.collectives.deferred.borrow(held).tuning.undecided() {
+            eprintln!("Tutti: {}", undecided.text(wanted.is_all()));
         }
     }
 }

@@ -57,7 +57,7 @@ impl<T: OfBytes> Collected<T> {
         let count = bytes as u64 / datatype.size().max(1) as u64;
         let array = |buffer: &Buffer| Side::Block(Array { base: buffer.start(), count, datatype });
         // SAFETY: both buffers are kept by the running operation until it is over.
-        let operation = unsafe { Operation::new(collective, array(&mine), array(&all)) };
+        let operation = unsafe { Operation::new(collective, array(&mine), array(&all)) }.internal();
         let operation = match collective {
             Collective::Allreduce => operation.reducing(maximum_on(datatype), true),
             _ => operation,
@@ -130,7 +130,8 @@ fn maximum_by(
     let mut value = value;
     let array = Array { base: (&raw mut value).cast(), count: 1, datatype: datatype(UINT64) };
     // SAFETY: the word outlives the call.
-    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    let operation =
+        unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) }.internal();
     let operation = operation.reducing(maximum_on(datatype(UINT64)), true);
     match means {
         Means::All => run(held, process, comm, &operation)?,
@@ -156,7 +157,8 @@ pub fn either<const WORDS: usize>(
     let operator = Op::predefined(BIT_OR).expect("the number of a predefined operation");
     let operator = operator.bind(array.datatype).expect("bits of integers are combined");
     // SAFETY: the words outlive the call.
-    let operation = unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) };
+    let operation =
+        unsafe { Operation::new(Collective::Allreduce, Side::InPlace, Side::Block(array)) }.internal();
     run(held, process, among, &operation.reducing(operator, true))?;
     if comm.inter().is_some() {
         let mine = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -255,7 +257,7 @@ pub fn barrier_by_messages(held: &mut LaneGuard, process: &Process, comm: &Commu
 /// Describes a barrier, which has no data.
 fn nothing() -> Operation<'static> {
     // SAFETY: no memory.
-    unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) }
+    unsafe { Operation::new(Collective::Barrier, Side::Absent, Side::Absent) }.internal()
 }
 
 /// Returns the bytes of all members one after the other; all members pass equally many.
@@ -272,7 +274,7 @@ pub fn allgather_bytes(
     let array = |base: *mut u8| Array { base, count: mine.len() as u64, datatype: datatype(BYTE) };
     let (send, recv) = (Side::Block(array(mine.as_ptr().cast_mut())), Side::Block(array(all.as_mut_ptr())));
     // SAFETY: both vectors outlive the call; the send side is only read.
-    let operation = unsafe { Operation::new(Collective::Allgather, send, recv) };
+    let operation = unsafe { Operation::new(Collective::Allgather, send, recv) }.internal();
     run(held, process, comm, &operation)?;
     drop(operation);
     Ok(all)
@@ -295,7 +297,8 @@ pub fn alltoall_bytes(
     let send = Side::Block(array(lengths.as_ptr().cast_mut(), 8));
     // SAFETY: both vectors outlive the call and have eight bytes a member; the send side is only read.
     let operation =
-        unsafe { Operation::new(Collective::Alltoall, send, Side::Block(array(theirs.as_mut_ptr(), 8))) };
+        unsafe { Operation::new(Collective::Alltoall, send, Side::Block(array(theirs.as_mut_ptr(), 8))) }
+            .internal();
     run(held, process, comm, &operation)?;
     drop(operation);
     let length = |eight: &[u8]| eight.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte));
@@ -304,7 +307,7 @@ pub fn alltoall_bytes(
     let recv = received.iter_mut().map(|part| array(part.as_mut_ptr(), part.len() as u64)).collect();
     // SAFETY: all vectors outlive the call; those to send are only read.
     let operation =
-        unsafe { Operation::new(Collective::Alltoallv, Side::Entries(send), Side::Entries(recv)) };
+        unsafe { Operation::new(Collective::Alltoallv, Side::Entries(send), Side::Entries(recv)) }.internal();
     run(held, process, comm, &operation)?;
     drop(operation);
     Ok(received)
@@ -337,7 +340,7 @@ fn broadcast(
 ) -> Result<()> {
     let array = Array { base: data.as_mut_ptr(), count: data.len() as u64, datatype: datatype(BYTE) };
     // SAFETY: the slice outlives the call.
-    let operation = unsafe { Operation::new(Collective::Bcast, Side::Absent, Side::Block(array)) };
+    let operation = unsafe { Operation::new(Collective::Bcast, Side::Absent, Side::Block(array)) }.internal();
     run(held, process, comm, &operation.rooted(root.0))
 }
 

@@ -85,7 +85,7 @@ fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Re
     let standing = match found {
         Ok(standing) => standing,
         Err(why) => {
-            if process.config.collectives.explain && comm.rank().0 == 0 {
+            if process.config.collectives.explain.is_on() && comm.rank().0 == 0 {
                 eprintln!("Tutti: the kernel does no collectives of {}: {why}", comm.context().0);
             }
             return match process.config.collectives.offload {
@@ -96,7 +96,7 @@ fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Re
             };
         }
     };
-    if process.config.collectives.explain && comm.rank().0 == 0 {
+    if process.config.collectives.explain.is_on() && comm.rank().0 == 0 {
         eprintln!("Tutti: the kernel does small collectives of communicator {}", comm.context().0);
     }
     *comm.collectives.offloaded.borrow_mut(held) = standing;

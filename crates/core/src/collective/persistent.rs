@@ -20,8 +20,8 @@ use super::internal;
 use super::nonblocking::{Attempt, launch_kept, start_looks, work_of};
 use super::port::CommPort;
 use super::{
-    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, alternatives, deferred, failures,
-    fast_path, is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
+    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, alternatives, deferred, explain,
+    failures, fast_path, is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
 };
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
@@ -81,6 +81,9 @@ pub fn persistent(
     }
     let chosen = wishes != comm.collectives.state.borrow(held).wishes;
     let plan = chosen.then(|| plan_as(held, process, comm, &shape, Means::All, &wishes));
+    if let Some(plan) = &plan {
+        explain(process, comm, &plan.choice);
+    }
     let kept = Kept::make(held, process, comm, operation, plan.as_ref().map(|plan| &plan.choice))?;
     Ok(insert(held, process, comm, Arc::new(kept)))
 }

@@ -197,6 +197,8 @@ pub(crate) struct Prepared {
     pub(crate) counts: bool,
     /// Value of [`OperationState`]'s field of the same name when it was planned.
     pub(crate) generation: u32,
+    /// True if the reason for its choice was printed (`TUTTI_EXPLAIN`).
+    pub(crate) is_explained: bool,
     /// Key by which a repeated call finds it; `None` if it must not be replayed.
     pub(crate) words: Option<Words>,
     /// Lists of counts and displacements that belong to the key: see [`Operation::listed`].

@@ -131,7 +131,7 @@ mod tests {
     fn settings_have_types_and_scopes() {
         check("TUTTI_EAGER_BYTES", (Type::Count, Scope::Job));
         check("TUTTI_SPIN_US", (Type::Number, Scope::Process));
-        check("TUTTI_EXPLAIN", (Type::Word(&["0", "1"]), Scope::Process));
+        check("TUTTI_EXPLAIN", (Type::Word(&["0", "1", "all"]), Scope::Process));
         check("TUTTI_MAPPED", (Type::Word(&["auto", "always", "never"]), Scope::Job));
         check("TUTTI_DEBUG", (Type::Text, Scope::Job));
         check("TUTTI_ALGORITHM", (Type::Text, Scope::Job));

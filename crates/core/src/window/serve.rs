@@ -96,7 +96,7 @@ impl Window {
         if !error.is_of_the_way() {
             return Err(unreachable(error));
         }
-        if messenger.config.collectives.explain {
+        if messenger.config.collectives.explain.is_all() {
             let target = self.world(rank);
             eprintln!(
                 "Tutti: rank {}: one-sided operations go to rank {target} by message: {error}",

@@ -168,7 +168,7 @@ fn table(options: &Setup) -> Result<String, String> {
         },
         machine.count(Level::Core)
     );
-    text += &rows(&found);
+    text += &rows(&found, shape.unit_bytes);
     if options.algorithm.is_none() {
         text += &refusals(&shape, &environment);
     }
@@ -188,16 +188,16 @@ fn environment(options: &Setup, machine: &Machine) -> Result<Environment, String
     Ok(Environment { node, reach, ..stage })
 }
 
-/// Formats the candidates, one line each, the fastest first.
-pub fn rows(found: &[Candidate]) -> String {
-    let width = found.iter().map(|one| one.generator.name.len()).max().unwrap_or(0);
+/// Formats the candidates, one line each, the fastest first. `unit_bytes` is the size of an element.
+pub fn rows(found: &[Candidate], unit_bytes: u64) -> String {
+    let names: Vec<String> = found.iter().map(|one| one.described(unit_bytes)).collect();
+    let width = names.iter().map(String::len).max().unwrap_or(0);
     let least = found.first().map_or(1.0, |one| one.time);
-    let row = |one: &Candidate| {
+    let row = |(one, name): (&Candidate, &String)| {
         let how = if one.simulated { "" } else { "  (closed form)" };
-        let (name, time) = (one.generator.name, one.time * 1e6);
-        format!("  {name:width$}  {time:>12.2} us  {:>6.2}  {}{how}\n", one.time / least, one.params)
+        format!("  {name:width$}  {:>12.2} us  {:>6.2}{how}\n", one.time * 1e6, one.time / least)
     };
-    found.iter().map(row).collect()
+    found.iter().zip(&names).map(row).collect()
 }
 
 /// Returns the reasons why other algorithms are no candidates, one line each.

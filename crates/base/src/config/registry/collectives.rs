@@ -1,7 +1,7 @@
 //! Rows: collectives: memory, choice of algorithms, and paths between hosts.
 
 use crate::config::algorithms;
-use crate::config::collectives::{Multicast, Offload, Tune, TuneSearch};
+use crate::config::collectives::{Explain, Multicast, Offload, Tune, TuneSearch};
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
 use crate::config::values::{flag, one_of, within};
 
@@ -103,12 +103,12 @@ pub(super) const ROWS: &[Setting] = &[
     },
     Setting {
         name: "TUTTI_EXPLAIN",
-        kind: ValueKind::Words(&["0", "1"]),
+        kind: ValueKind::Words(&["0", "1", "all"]),
         scope: Scope::Process,
         audience: Audience::User,
-        doc: "print every choice of transport and algorithm to standard error",
-        set: |c, v| flag(v).map(|x| c.collectives.explain = x),
-        show: |c| (c.collectives.explain as u8).to_string(),
+        doc: "print on standard error why an algorithm is chosen for each collective of the program; all: every candidate, and the ways of messages and memory",
+        set: |c, v| one_of(&Explain::NAMES, v).map(|x| c.collectives.explain = x),
+        show: |c| c.collectives.explain.name().to_string(),
     },
     Setting {
         name: "TUTTI_MULTICAST",

@@ -44,7 +44,7 @@ impl Learnings {
         let path = config.model_path(&machine_kind(), user::variable);
         let Some(path) = path else { return };
         let result = self.write(Path::new(&path));
-        if config.collectives.explain {
+        if config.collectives.explain.is_on() {
             match result {
                 Ok(()) => eprintln!("Tutti: what was learned is kept in {path}"),
                 Err(error) => eprintln!("Tutti: what was learned is not kept in {path}: {error}"),

@@ -49,6 +49,7 @@ pub struct Operation<'a> {
     lists: Vec<i64>,
     /// Addresses from which displacements count.
     given: [*mut u8; 2],
+    is_internal: bool,
 }
 
 impl<'a> Operation<'a> {
@@ -67,7 +68,18 @@ impl<'a> Operation<'a> {
             words: None,
             lists: Vec::new(),
             given: [null_mut(); 2],
+            is_internal: false,
         }
+    }
+
+    /// Marks an operation for the library's own use, of which users want to know nothing.
+    pub fn internal(self) -> Operation<'a> {
+        Operation { is_internal: true, ..self }
+    }
+
+    /// Returns true if the operation is for the library's own use.
+    pub fn is_internal(&self) -> bool {
+        self.is_internal
     }
 
     /// Sets the root of the operation.
@@ -252,6 +264,7 @@ impl Owned {
         // SAFETY: passed on.
         let kept = unsafe { Operation::new(operation.collective, send, recv) };
         let kept = Operation {
+            is_internal: operation.is_internal,
             root: operation.root,
             reducer: operation.reducer.clone(),
             blocks: operation.blocks.clone(),

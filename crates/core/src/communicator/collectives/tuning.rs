@@ -27,6 +27,7 @@ use std::collections::HashMap;
 
 use tutti_base::config::Tune;
 use tutti_coll::Shape;
+use tutti_coll::explanation::Explanation;
 use tutti_coll::tune::cycle::{Cycle, CyclePlace, Watch};
 use tutti_coll::tune::{CallForm, Proposal, UnitKey};
 
@@ -414,11 +415,9 @@ impl Tuning {
         }
     }
 
-    /// Returns a sentence for each unit without a decision.
-    pub fn undecided(&self) -> impl Iterator<Item = String> {
+    /// Explains each unit without a decision.
+    pub fn undecided(&self) -> impl Iterator<Item = Explanation> {
         let open = self.units.iter().filter(|(_, unit)| unit.decision().is_none());
-        open.map(|(place, unit)| {
-            unit.describe(*place, 0, "is what it began with, and nothing is decided yet")
-        })
+        open.map(|(place, unit)| unit.describe(*place, 0, "as at the beginning, nothing is decided yet"))
     }
 }

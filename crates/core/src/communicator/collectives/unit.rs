@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tutti_base::config::TuneSearch;
+use tutti_coll::explanation::Explanation;
 use tutti_coll::tune::cycle::CyclePlace;
 use tutti_coll::tune::{CallForm, Decision, NextStep, Proposal, Rules, Sample, Tuner, search};
 use tutti_sys::floating_point::isolated;
@@ -70,8 +71,8 @@ pub(crate) struct Says {
 /// New decision of a unit.
 #[derive(Debug)]
 pub(crate) struct Decided {
-    /// Sentence that `TUTTI_EXPLAIN` prints.
-    pub explanation: String,
+    /// Reason that `TUTTI_EXPLAIN` prints.
+    pub explanation: Explanation,
     /// Key and label for the model file, unless they were known.
     pub learned: Option<(String, String)>,
 }
@@ -238,45 +239,41 @@ impl Unit {
         Some(Decided { explanation: self.explain(place, decision), learned })
     }
 
-    /// Returns a sentence on a decision and its reason.
-    fn explain(&self, place: CyclePlace, decision: Decision) -> String {
+    /// Explains a decision.
+    fn explain(&self, place: CyclePlace, decision: Decision) -> Explanation {
         let why = match decision {
-            Decision::Learned(_) => "was learned",
-            Decision::LeftAlone => "stays, as there is little to gain",
-            Decision::OutOfBudget(_) => "is the best so far, and trying more would cost too much",
-            Decision::Known(_) => "was known",
-            Decision::Reverted => "is taken again, as nothing else is quicker any more",
+            Decision::Learned(_) => "learned while the program ran",
+            Decision::LeftAlone => "kept, as there is little to gain",
+            Decision::OutOfBudget(_) => "the best so far, as trying more would cost too much",
+            Decision::Known(_) => "known from an earlier run",
+            Decision::Reverted => "taken again, as nothing else is quicker any more",
         };
         self.describe(place, decision.alternative(), why)
     }
 
-    /// Returns a sentence on the decision, with the cost of an operation for each alternative tried.
-    pub fn describe(&self, place: CyclePlace, number: usize, why: &str) -> String {
-        isolated(|| self.sentence(place, number, why))
+    /// Explains an alternative by the reason `why`. The candidates are the alternatives that were tried, with
+    /// the time of an operation.
+    pub fn describe(&self, place: CyclePlace, number: usize, why: &str) -> Explanation {
+        isolated(|| self.explanation(place, number, why))
     }
 
-    /// Formats the sentence, with floating-point numbers.
-    fn sentence(&self, place: CyclePlace, number: usize, why: &str) -> String {
+    /// Makes the explanation, with floating-point numbers.
+    fn explanation(&self, place: CyclePlace, number: usize, why: &str) -> Explanation {
         let CyclePlace { key, occurrence } = place;
         let name = |number: usize| match self.proposals.get(number) {
-            Some(Proposal { choice, manner, .. }) => {
-                format!("{} ({}, {manner})", choice.generator.name, choice.params)
-            }
-            None => "what the model chooses".to_string(),
+            Some(Proposal { choice, manner, .. }) => format!("{}, {manner}", choice.described()),
+            None => "the choice of the model".to_string(),
         };
-        let mut text = format!(
-            "{} {} of {} bytes (number {} in its loop): {} {why}.",
-            key.form.name(),
-            key.collective,
-            key.bytes,
+        let (form, collective, bytes) = (key.form.name(), key.collective, key.bytes);
+        let sentence = format!(
+            "{form} {collective} of {bytes} bytes, operation {} of the loop: {}, {why}",
             occurrence + 1,
-            name(number),
+            name(number)
         );
-        for number in 0..self.proposals.len() {
-            if let Some(price_ns) = self.tuner.price_ns(number).filter(|price| price.is_finite()) {
-                text += &format!(" {}: {:.1} us.", name(number), price_ns / 1e3);
-            }
-        }
-        text
+        let price = |number: usize| self.tuner.price_ns(number).filter(|price| price.is_finite());
+        let tried = (0..self.proposals.len()).filter_map(|number| Some((name(number), price(number)? / 1e9)));
+        let mut candidates: Vec<(String, f64)> = tried.collect();
+        candidates.sort_by(|one, two| one.1.total_cmp(&two.1));
+        Explanation { sentence, candidates, short: 4 }
     }
 }

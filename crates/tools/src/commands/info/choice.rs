@@ -104,15 +104,14 @@ pub fn explain(
         }
     };
     Ok(format!(
-        "{} of {} bytes on {} ranks{}, {cores} cores{}: {} ({}), {how}\n{}{}  single copy: {}\n",
+        "{} of {} bytes on {} ranks{}, {cores} cores{}: {}, {how}\n{}{}  single copy: {}\n",
         shape.collective,
         operation.bytes,
         shape.ranks,
         environment.layout.on_hosts(),
         if environment.layout.hosts() > 1 { " each" } else { "" },
-        choice.generator.name,
-        choice.params,
-        rows(&candidates(&shape, &environment)),
+        choice.described(),
+        rows(&candidates(&shape, &environment), shape.unit_bytes),
         refusals(&shape, &environment),
         machine::single_copy(),
     ))
