@@ -170,10 +170,10 @@ starters:
 	@scripts/peers.sh mpich openmpi
 
 bench: stage
-	$(STAGE)/bin/tutti bench $(ARGS)
+	$(STAGE)/bin/tutti bench --out build/report $(ARGS)
 
 compare: stage peers
-	$(STAGE)/bin/tutti compare $(ARGS)
+	$(STAGE)/bin/tutti compare --out build/report $(ARGS)
 
 # The status of scripts/ab.sh itself tells slower (3) from failed (1).
 ab: need
@@ -181,7 +181,7 @@ ab: need
 	@REV=$(REV) SUBJECT=$(SUBJECT) scripts/ab.sh $(ARGS)
 
 headlines: stage
-	$(STAGE)/bin/tutti headlines $(ARGS)
+	$(STAGE)/bin/tutti dev headlines --out build/report $(ARGS)
 
 checkpoint: python
 	@[ -f build/cities.graph ] || build/python/bin/python examples/asp/graph.py build/cities.graph
@@ -207,7 +207,7 @@ io-hosts: python
 	build/python/bin/python tests/figures/io_hosts.py $(ARGS)
 
 asp: stage peers
-	$(STAGE)/bin/tutti asp $(ARGS)
+	$(STAGE)/bin/tutti dev asp --out build/report $(ARGS)
 
 # What is hidden behind computation, kernel by kernel: ARGS="--only seidel-2d --hosts 8".
 overlap: python
@@ -215,7 +215,7 @@ overlap: python
 	build/python/bin/python tests/figures/overlap_hosts.py $(ARGS)
 
 consistency: stage
-	$(STAGE)/bin/tutti consistency $(ARGS)
+	$(STAGE)/bin/tutti dev consistency --out build/report $(ARGS)
 
 clean:
 	rm -rf build target

@@ -109,12 +109,19 @@ def test_programs_built_by_mpich_run_unchanged(tutti):
 def test_manual_pages_and_completion(tutti, tmp_path):
     """From the tables of the help: as groff reads them, and as shells do."""
     share = tutti.prefix / "share"
-    for page in ("man1/tutti.1", "man1/tutti-info.1", "man1/mpirun.1", "man1/mpicc.1", "man7/tutti-settings.7"):
+    wrappers = [f"man1/{name}.1" for name in ("mpicc", "mpicxx", "mpic++", "mpifort", "mpif77", "mpif90")]
+    for page in ("man1/tutti.1", "man1/tutti-info.1", "man1/tutti-dev.1", "man1/mpirun.1", "man1/mpiexec.1", *wrappers, "man7/tutti-settings.7"):
         assert (share / "man" / page).read_text().startswith((".ie", ".TH")), page
     assert "checkpoint" in (share / "man" / "man1" / "mpirun.1").read_text()
     assert "TUTTI_ALGORITHM" in (share / "man" / "man7" / "tutti-settings.7").read_text()
     if shutil.which("man"):
         said = subprocess.run(["man", "--warnings", "-l", share / "man" / "man1" / "mpirun.1"], capture_output=True, text=True, timeout=60)
         assert said.returncode == 0 and "mpirun" in said.stdout and not said.stderr, said.stderr
-    script = f"source {share}/bash-completion/completions/mpirun; complete -p mpirun"
-    assert "mpirun" in text_of("bash", "-c", script)
+    assert "EXIT STATUS" in (share / "man" / "man1" / "mpiexec.1").read_text()
+    for name, word in (("mpirun", "--timeout"), ("mpiexec", "--timeout"), ("tutti", "checkpoint")):
+        bash = share / "bash-completion" / "completions" / name
+        assert name in text_of("bash", "-c", f"source {bash}; complete -p {name}") and word in bash.read_text()
+        for shell, file in (("zsh", f"zsh/site-functions/_{name}"), ("fish", f"fish/vendor_completions.d/{name}.fish")):
+            assert word.strip("-") in (share / file).read_text(), file
+            if shutil.which(shell):
+                text_of(shell, "-n", share / file)

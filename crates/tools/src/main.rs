@@ -78,6 +78,36 @@ enum Command {
     Bench(Box<Bench>),
     /// Compare Tutti with other installed MPI libraries, or with another build of Tutti.
     Compare(Box<Compare>),
+    /// Translate loops over time and space in C to MPI that communicates while it computes.
+    Overlap(overlap::Options),
+    /// Make a running mpirun write a checkpoint of its job.
+    Checkpoint(checkpoint::Options),
+    /// List the checkpoints in a directory.
+    Checkpoints(checkpoint::ListOptions),
+    /// Serve files: stripes of shared files, or files of its own (MPI-IO by names that begin with tutti:).
+    IoServer(io_server::Options),
+    /// Load packet programs into the kernel for the jobs of this host; needs CAP_BPF and CAP_NET_ADMIN.
+    Netd(tutti_netd::Options),
+    /// List, copy and check files of io-servers.
+    #[command(subcommand)]
+    Io(io_server::IoServerCommand),
+    /// Commands for developers of Tutti: measurements of its parts, and virtual hosts.
+    #[command(subcommand)]
+    Dev(Box<Dev>),
+    /// The commands of `dev` by their former names.
+    #[command(flatten)]
+    Former(Box<Former>),
+    /// Write manual pages and completions for shells, for `make install`.
+    #[command(hide = true)]
+    Manual(manual::Options),
+    /// Keep processors awake: a helper of the commands that measure.
+    #[command(hide = true)]
+    Awake,
+}
+
+/// Commands for developers of Tutti.
+#[derive(Subcommand)]
+enum Dev {
     /// Compare operations with each other and with the machine; print those that are too slow.
     Consistency(consistency::Options),
     /// Measure and simulate the papers' headlines inside Tutti.
@@ -87,28 +117,37 @@ enum Command {
     /// Measure all shortest paths on several hosts: broadcasts that use or ignore the hosts, and other
     /// libraries.
     Asp(asp::Options),
-    /// Translate loops over time and space in C to MPI that communicates while it computes.
-    Overlap(overlap::Options),
-    /// Make a running mpirun write a checkpoint of its job.
-    Checkpoint(checkpoint::Options),
-    /// List the checkpoints in a directory.
-    Checkpoints(checkpoint::ListOptions),
     /// Create several virtual hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
-    /// Serve files: stripes of shared files, or files of its own (MPI-IO by names that begin with tutti:).
-    IoServer(io_server::Options),
-    /// Load packet programs into the kernel for the jobs of this host; needs CAP_BPF and CAP_NET_ADMIN.
-    Netd(tutti_netd::Options),
-    /// List, copy and check files of io-servers.
-    #[command(subcommand)]
-    Io(io_server::IoServerCommand),
-    /// Write manual pages and completions for shells, for `make install`.
+}
+
+/// Commands that have moved to `dev`. Scripts may call them as before.
+#[derive(Subcommand)]
+enum Former {
     #[command(hide = true)]
-    Manual(manual::Options),
-    /// Keep processors awake: a helper of the commands that measure.
+    Consistency(consistency::Options),
     #[command(hide = true)]
-    Awake,
+    Headlines(headlines::Options),
+    #[command(hide = true)]
+    Connections(connections::Options),
+    #[command(hide = true)]
+    Asp(asp::Options),
+    #[command(hide = true, subcommand)]
+    Testbed(tutti_testbed::Action),
+}
+
+impl Former {
+    /// Returns the command under its name of today.
+    fn renamed(self) -> Dev {
+        match self {
+            Former::Consistency(options) => Dev::Consistency(options),
+            Former::Headlines(options) => Dev::Headlines(options),
+            Former::Connections(options) => Dev::Connections(options),
+            Former::Asp(options) => Dev::Asp(options),
+            Former::Testbed(action) => Dev::Testbed(action),
+        }
+    }
 }
 
 #[derive(clap::Args)]
@@ -166,10 +205,8 @@ fn main() -> ExitCode {
                 None => compare::run(&options.with_libraries(&library::NAMES)),
             }
         }
-        Command::Consistency(options) => consistency::run(&options),
-        Command::Headlines(options) => headlines::run(&options),
-        Command::Connections(options) => connections::run(&options),
-        Command::Asp(options) => asp::run(&options),
+        Command::Dev(command) => return developers(*command),
+        Command::Former(command) => return developers(command.renamed()),
         Command::IoServer(options) => io_server::serve(&options),
         Command::Netd(options) => tutti_netd::serve(&options),
         Command::Io(errand) => io_server::run(&errand),
@@ -178,7 +215,18 @@ fn main() -> ExitCode {
         Command::Checkpoints(options) => checkpoint::list(&options),
         Command::Manual(options) => manual::run(&options, Cli::command()),
         Command::Awake => awake::spin(),
-        Command::Testbed(action) => return tutti_testbed::run(action),
+    };
+    ended(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+/// Runs a command for developers of Tutti.
+fn developers(command: Dev) -> ExitCode {
+    let outcome = match command {
+        Dev::Consistency(options) => consistency::run(&options),
+        Dev::Headlines(options) => headlines::run(&options),
+        Dev::Connections(options) => connections::run(&options),
+        Dev::Asp(options) => asp::run(&options),
+        Dev::Testbed(action) => return tutti_testbed::run(action),
     };
     ended(outcome.map(|()| ExitCode::SUCCESS))
 }

@@ -23,6 +23,7 @@ use crate::measure::results::{Measure, Results, median};
 use crate::measure::run::{self, End};
 use crate::measure::sample::Cell;
 use crate::measure::session::Ask;
+use crate::output::{FOLDER, folder};
 
 /// Options of `tutti connections`.
 #[derive(Args, Clone, Debug)]
@@ -46,7 +47,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_values_t = PAPER.map(|(name, _)| name.to_string()), value_parser = PAPER.map(|(name, _)| name))]
     patterns: Vec<String>,
     /// Directory for programs and the table.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 

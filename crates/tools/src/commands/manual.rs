@@ -13,10 +13,16 @@ use clap::{Arg, ArgAction, Args, Command};
 use clap_complete::{Shell, generate_to};
 use clap_mangen::roff::{Roff, bold, roman};
 use tutti_base::config::{Audience, Config, DEBUG_KEYS, SETTINGS, Setting};
+use tutti_launch::generated::statuses::STATUSES;
 use tutti_launch::options::{self, OptionHelp};
 
 /// Text of the compiler wrapper, which contains its usage.
 const WRAPPER: &str = include_str!("../../../abi/wrappers/mpicc");
+
+/// Names of the launcher.
+const LAUNCHERS: [&str; 2] = ["mpirun", "mpiexec"];
+/// Names of the compiler wrappers.
+const WRAPPERS: [&str; 6] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif77", "mpif90"];
 
 /// Options of `tutti manual`.
 #[derive(Args)]
@@ -39,8 +45,12 @@ fn write(share: &Path, tutti: Command) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     clap_mangen::generate_to(tutti.clone(), section(1))?;
-    clap_mangen::generate_to(mpirun(), section(1))?;
-    fs::write(section(1).join("mpicc.1"), wrapper_page().render())?;
+    for launcher in LAUNCHERS {
+        fs::write(section(1).join(format!("{launcher}.1")), launcher_page(launcher)?)?;
+    }
+    for wrapper in WRAPPERS {
+        fs::write(section(1).join(format!("{wrapper}.1")), wrapper_page(wrapper).render())?;
+    }
     fs::write(section(7).join("tutti-settings.7"), settings_page().render())?;
     let shells = [
         (Shell::Bash, "bash-completion/completions"),
@@ -50,7 +60,7 @@ fn write(share: &Path, tutti: Command) -> io::Result<()> {
     for (shell, folder) in shells {
         let folder = share.join(folder);
         fs::create_dir_all(&folder)?;
-        for command in [tutti.clone(), mpirun()] {
+        for command in [tutti.clone(), launcher(LAUNCHERS[0]), launcher(LAUNCHERS[1])] {
             let (name, mut command) = (command.get_name().to_string(), command);
             let path = generate_to(shell, &mut command, &name, &folder)?;
             // Files that bash loads automatically have the name of the command.
@@ -62,13 +72,41 @@ fn write(share: &Path, tutti: Command) -> io::Result<()> {
     Ok(())
 }
 
-/// Converts the options of `mpirun` to a command of clap.
-fn mpirun() -> Command {
+/// Renders the page of a launcher: the options, and the exit statuses in a section of their own.
+fn launcher_page(name: &'static str) -> io::Result<Vec<u8>> {
+    let page = clap_mangen::Man::new(launcher(name).after_help(None::<&str>));
+    let mut text = Vec::new();
+    page.render_title(&mut text)?;
+    page.render_name_section(&mut text)?;
+    page.render_synopsis_section(&mut text)?;
+    page.render_description_section(&mut text)?;
+    page.render_options_section(&mut text)?;
+    let mut rest = Roff::new();
+    let (_, notes) = options::described();
+    // The help ends with the table of statuses, which gets a section here.
+    let notes = notes.split("\n\nExit status:").next().unwrap_or_default();
+    rest.control("SH", ["NOTES"]);
+    for paragraph in notes.split("\n\n") {
+        rest.control("PP", []).text([roman(paragraph.split_whitespace().collect::<Vec<_>>().join(" "))]);
+    }
+    rest.control("SH", ["EXIT STATUS"]);
+    for (status, meaning) in STATUSES {
+        rest.control("TP", []).text([bold(*status)]).text([roman(*meaning)]);
+    }
+    rest.control("SH", ["SEE ALSO"]).text([roman("mpicc(1), tutti(1), tutti-settings(7)")]);
+    rest.to_writer(&mut text)?;
+    Ok(text)
+}
+
+/// Converts the options of `mpirun` to a command of clap, by the name of a launcher.
+fn launcher(name: &'static str) -> Command {
     let (options, notes) = options::described();
-    Command::new("mpirun")
+    Command::new(name)
         .version(env!("CARGO_PKG_VERSION"))
         .about("Start the ranks of an MPI job")
-        .override_usage("mpirun [OPTIONS] PROGRAM [ARGUMENTS...] [: [OPTIONS] PROGRAM [ARGUMENTS...]]...")
+        .override_usage(format!(
+            "{name} [OPTIONS] PROGRAM [ARGUMENTS...] [: [OPTIONS] PROGRAM [ARGUMENTS...]]..."
+        ))
         .after_help(notes)
         .trailing_var_arg(true)
         .disable_help_flag(true)
@@ -100,14 +138,13 @@ fn argument(option: OptionHelp) -> Arg {
     argument.value_names(values.iter().copied()).num_args(values.len()).action(ArgAction::Append)
 }
 
-/// Builds the manual page of the compiler wrappers from their own usage text.
-fn wrapper_page() -> Roff {
+/// Builds the manual page of a compiler wrapper from the usage text of all.
+fn wrapper_page(name: &str) -> Roff {
     let usage = WRAPPER.split("cat <<'END'\n").nth(1).and_then(|text| text.split("END\n").next());
     let usage = usage.expect("the wrapper says how it is used");
     let mut page = Roff::new();
-    page.control("TH", ["mpicc", "1"]);
-    page.control("SH", ["NAME"])
-        .text([roman("mpicc, mpicxx, mpifort - compile and link MPI programs with Tutti")]);
+    page.control("TH", [name, "1"]);
+    page.control("SH", ["NAME"]).text([roman(format!("{name} - compile and link MPI programs with Tutti"))]);
     page.control("SH", ["SYNOPSIS"]).control("nf", []);
     for line in usage.lines() {
         page.text([roman(line)]);
@@ -153,9 +190,19 @@ mod tests {
 
     #[test]
     fn every_option_of_mpirun_is_described_once() {
-        mpirun().debug_assert();
-        let page = mpirun();
+        let page = launcher("mpirun");
+        page.clone().debug_assert();
         assert_eq!(page.get_arguments().count(), options::described().0.count() + 1);
+    }
+
+    #[test]
+    fn exit_statuses_have_a_section() {
+        let page = String::from_utf8(launcher_page("mpiexec").unwrap()).unwrap();
+        assert!(
+            page.contains(".SH \"EXIT STATUS\"") && page.contains("124") && page.contains("mpiexec"),
+            "{page}"
+        );
+        assert_eq!(page.matches("the time limit is over").count(), 1, "{page}");
     }
 
     #[test]
@@ -164,6 +211,6 @@ mod tests {
         for setting in SETTINGS.iter().chain(DEBUG_KEYS) {
             assert!(page.contains(&setting.name.replace('-', "\\-")), "{}", setting.name);
         }
-        assert!(wrapper_page().render().contains("removed"));
+        assert!(wrapper_page("mpicc").render().contains("removed"));
     }
 }

@@ -1,5 +1,6 @@
 //! Command line of `tutti bench` and `tutti compare`: the selection of measurements.
 
+use crate::output::{FOLDER, folder};
 use clap::Args;
 use clap::builder::ArgPredicate::IsPresent;
 use std::path::PathBuf;
@@ -68,7 +69,7 @@ pub struct Options {
     #[arg(long, default_value = "build/peers")]
     pub peers: PathBuf,
     /// Directory for the report.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     pub out: PathBuf,
 }
 

@@ -20,6 +20,7 @@ use crate::measure::network;
 use crate::measure::programs::Programs;
 use crate::measure::results::median;
 use crate::measure::run::{self, End};
+use crate::output::{FOLDER, folder};
 use crate::simulate::spread::NeighbourOrder;
 
 /// Options of `tutti asp`.
@@ -54,7 +55,7 @@ pub struct Options {
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 

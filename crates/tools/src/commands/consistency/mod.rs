@@ -18,6 +18,7 @@ use crate::measure::options::{FORMS, Sizes, parse_sizes, parse_time, positive};
 use crate::measure::programs::Programs;
 use crate::measure::results::Results;
 use crate::measure::session::Ask;
+use crate::output::{FOLDER, folder};
 use check::{Finding, SUBJECT, Times};
 use clap::Args;
 use rules::RULES;
@@ -57,7 +58,7 @@ pub struct Options {
     #[arg(long)]
     all: bool,
     /// Directory for programs and the list.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 

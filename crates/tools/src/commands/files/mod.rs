@@ -20,6 +20,7 @@ use crate::measure::options::{self, parse_time};
 use crate::measure::programs::Programs;
 use crate::measure::results::Results;
 use crate::measure::session::Ask;
+use crate::output::{FOLDER, folder};
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -72,7 +73,7 @@ pub struct Options {
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 

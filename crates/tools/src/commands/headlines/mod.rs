@@ -24,6 +24,7 @@ use crate::measure::report::size;
 use crate::measure::results::{Measure, Results};
 use crate::measure::sample::Cell;
 use crate::measure::session::Ask;
+use crate::output::{FOLDER, folder};
 use crate::simulate::cluster::Cluster;
 use clap::Args;
 use list::{Algorithms, HEADLINES, Headline, Shown, Way};
@@ -63,7 +64,7 @@ pub struct Options {
     #[arg(long)]
     explain: bool,
     /// Directory for programs and the table.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 

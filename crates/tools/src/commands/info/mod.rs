@@ -5,6 +5,7 @@ mod costs;
 mod file;
 mod functions;
 pub mod job;
+mod json;
 mod learned;
 mod neighbours;
 
@@ -35,6 +36,9 @@ pub struct Options {
     /// Show the machine of each host of the job that runs this command (`mpirun ... tutti info --machines`)
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms"])]
     machines: bool,
+    /// Print installation, machine, networks and all settings as JSON.
+    #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms", "machines", "learned"])]
+    json: bool,
     /// Show results that tuning has learned while programs ran (TUTTI_TUNE); they are stored behind the
     /// machine's model
     #[arg(long, conflicts_with_all = ["functions", "settings", "algorithms", "machines"])]
@@ -60,7 +64,8 @@ pub fn run(options: &Options) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let own_job = OwnJob::find()?;
     let is_another = own_job.as_ref().is_some_and(|job| job.rank > 0);
-    let speaks_once = options.machines || options.operation.is_some() || options.file.is_some();
+    let speaks_once =
+        options.json || options.machines || options.operation.is_some() || options.file.is_some();
     let text = if is_another && speaks_once {
         // One rank of a job speaks for all.
         String::new()
@@ -74,6 +79,8 @@ pub fn run(options: &Options) -> Result<(), String> {
         let path = default_path(&config);
         let path = path.ok_or("neither TUTTI_MODEL_FILE nor HOME says where the model is")?;
         learned::list(&path, MODEL_BYTES)?
+    } else if options.json {
+        format!("{:#}\n", json::everything(&config))
     } else if options.functions {
         function_list()
     } else if options.algorithms {

@@ -5,11 +5,13 @@
 //! machine ([`unasked`]).
 
 mod costs;
+mod table;
 mod unasked;
 
 use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::json;
 use tutti_base::config::Config;
 use tutti_coll::Model;
 
@@ -17,6 +19,7 @@ use crate::kept::{default_path, keep, measured};
 use crate::measure::library::{HostSet, Library, home};
 use crate::measure::network;
 use crate::measure::programs::Programs;
+use crate::output::{FOLDER, folder};
 
 /// Options of `tutti probe`.
 #[derive(Args)]
@@ -33,11 +36,14 @@ pub struct Options {
     #[arg(long, default_value = "ssh")]
     agent: String,
     /// Directory for programs, which all hosts see.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     programs: PathBuf,
-    /// Only print the costs.
+    /// Only print the costs, in the form of the file.
     #[arg(long, conflicts_with = "out")]
     print: bool,
+    /// Print the costs as JSON, in SI units.
+    #[arg(long, conflicts_with = "print")]
+    json: bool,
     /// Measure for a job that is about to start: keep nothing if the machine is in use or is being measured.
     #[arg(long, hide = true, requires = "out")]
     unasked: bool,
@@ -64,7 +70,10 @@ pub fn run(options: &Options) -> Result<(), String> {
     let path = options.out.clone().or_else(|| default_path(&config));
     let path = path.ok_or("neither --out nor TUTTI_MODEL_FILE nor HOME says where to keep the model")?;
     keep(&path, &text).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-    crate::output::show(&format!("kept in {}\n{text}", path.display()));
+    crate::output::show(&match options.json {
+        true => format!("{:#}\n", json!({ "file": path, "costs": table::json(&text) })),
+        false => format!("kept in {}\n{}", path.display(), table::table(&text)),
+    });
     Ok(())
 }
 

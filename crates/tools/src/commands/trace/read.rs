@@ -19,7 +19,9 @@ const TRACE_BYTES: u64 = 8 << 30;
 pub fn file(path: &Path) -> Result<Trace, String> {
     let text = files::read_text_or_pipe(path, TRACE_BYTES)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-    self::text(&text).map_err(|why| format!("{}: {why}", path.display()))
+    self::text(&text).map_err(|why| {
+        format!("{} is no trace: {why}; `mpirun --trace FILE PROGRAM` writes one", path.display())
+    })
 }
 
 /// Parses the text of a trace.

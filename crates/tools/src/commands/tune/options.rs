@@ -9,6 +9,7 @@ use tutti_coll::Collective;
 use crate::commands::sim::collective;
 use crate::measure::library::HostSet;
 use crate::measure::options::{Sizes, parse_sizes, parse_time, positive};
+use crate::output::{FOLDER, folder};
 
 /// Options of `tutti tune`.
 #[derive(Args, Clone, Debug)]
@@ -58,7 +59,7 @@ pub struct Options {
     #[arg(long)]
     pub explain: bool,
     /// Directory for the measured programs.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     pub programs: PathBuf,
 }
 

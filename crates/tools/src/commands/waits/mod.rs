@@ -17,6 +17,7 @@ use crate::measure::machine;
 use crate::measure::network;
 use crate::measure::options::parse_time;
 use crate::measure::programs::Programs;
+use crate::output::{FOLDER, folder};
 use clap::Args;
 use list::{FAMILIES, Family, Wanted};
 use load::Load;
@@ -63,7 +64,7 @@ pub struct Options {
     #[arg(long, default_value = "build/peers")]
     peers: PathBuf,
     /// Directory for programs and the table.
-    #[arg(long, default_value = "build/report")]
+    #[arg(long, value_name = "FOLDER", default_value = FOLDER, value_parser = folder)]
     out: PathBuf,
 }
 
