@@ -14,6 +14,8 @@ from harness import ROOT
 from wheels import packed, staged_profile
 
 PACKAGING = ROOT / "packaging"
+# Complaints of lintian that stay.
+LINTIAN = set()
 HELLO = """#include <mpi.h>
 #include <stdio.h>
 int main(int argc, char **argv)
@@ -155,6 +157,14 @@ def test_debian(tutti, source):
     check(prefix, source / "hello")
     names = run("dpkg-deb", "--contents", package)
     assert "./usr/bin/mpirun.tutti" in names and not re.search(r"\./usr/bin/mpirun$", names, re.M) and " root/root " in names, names
+    placed = ["bin/mpiexec.tutti", "bin/mpif90.tutti", "share/man/man1/mpirun.tutti.1.gz", "share/man/man1/tutti-info.1.gz",
+              "share/bash-completion/completions/tutti", "share/doc/tutti-mpi/THIRD-PARTY-LICENSES.gz", "lib/systemd/system/tutti-netd.service"]
+    assert all(f" ./usr/{name}" in names for name in placed), names
+    copyright = (source / "root" / "usr" / "share" / "doc" / "tutti-mpi" / "copyright").read_text()
+    assert copyright.startswith("Format: ") and "License: Expat or Apache-2.0" in copyright, copyright
+    if shutil.which("lintian"):
+        said = subprocess.run(["lintian", "--allow-root", "--fail-on", "none", package], capture_output=True, text=True, timeout=300).stdout
+        assert not [line for line in said.splitlines() if line.startswith("E:") and line.split()[-1] not in LINTIAN], said
 
 
 def test_recipes_are_well_formed():
