@@ -6,7 +6,7 @@ use std::fmt::Write;
 /// Columns of candidates side by side.
 const COLUMNS: usize = 2;
 
-/// Sentence on a choice, and the candidates that it was made from.
+/// Reason for a choice, with the candidates.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// Operation, choice and reason.

@@ -141,7 +141,7 @@ mod tests {
     fn the_choice_is_explained() {
         check("", 1, "allreduce of 4096 bytes on 4 ranks, ");
         check("", 1, "ring: not possible, the operator does not commute");
-        check("allreduce=tree:radix=3", 1, "tree (radix 3 segment");
+        check("allreduce=tree:radix=3", 1, "tree (radix 3), forced");
         check("allreduce=ring", 1, "TUTTI_ALGORITHM names ring, which does not suit");
         check("", 2, "on 4 ranks on 2 hosts, ");
         check("", 4, "on 4 ranks on 4 hosts, up to 4 of them on one machine, 1 cores each");
