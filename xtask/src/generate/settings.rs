@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tutti_base::config::{Audience, CONCERNS, Config, Scope, Setting};
+use tutti_base::config::{Audience, CONCERNS, Config, DEBUG_KEYS, Scope, Setting};
 
 use super::Output;
 
@@ -64,6 +64,7 @@ pub fn file() -> Output {
     for concern in &CONCERNS {
         table(&mut page, concern.settings, Audience::Developer, &format!("\n### {}: details", concern.title));
     }
+    table(&mut page, DEBUG_KEYS, Audience::Developer, "\n### Keys of TUTTI_DEBUG");
     ("docs/guide/src/settings.md".to_string(), page)
 }
 

@@ -276,7 +276,10 @@ mod tests {
         check(&format!("{epyc} --bind random:3 --hosts 4"), Ok("4 machines of 32 cores"));
         check(&format!("{epyc} --map-by node --hosts 4"), Ok("levels"));
         check(&format!("{epyc} --bind 0,8,99"), Err("no processor 99"));
-        check(&format!("{epyc} --algorithm knomial --radix 4 --segment 32K"), Ok("radix 4, segment 32768 bytes"));
+        check(
+            &format!("{epyc} --algorithm knomial --radix 4 --segment 32K"),
+            Ok("radix 4, segment 32768 bytes"),
+        );
         check(&format!("{epyc} --algorithm nothing"), Err("no algorithm \"nothing\""));
         check(&format!("{epyc} --node any"), Ok("not possible, the ranks do not share"));
         check("--collective allgather -n 3 --node any", Ok("recursive_doubling: not possible, the number"));
