@@ -164,9 +164,9 @@ fn long_messages(
     offered: impl Fn(&str) -> bool,
 ) -> String {
     match (provider, setting) {
-        (_, _) if bytes == 0 => "streamed, by remote_read of TUTTI_DEBUG_BYTES".to_string(),
+        (_, _) if bytes == 0 => "streamed, says TUTTI_REMOTE_READ_BYTES".to_string(),
         (None, _) => format!("from {bytes} bytes on from buffer to buffer through the sockets"),
-        (Some(_), RemoteRead::Never) => "streamed, by remote_read of TUTTI_DEBUG".to_string(),
+        (Some(_), RemoteRead::Never) => "streamed, says the key remote_read of TUTTI_DEBUG".to_string(),
         (Some(provider), _) if offered(provider) => {
             format!("from {bytes} bytes on read out of the sender's memory by {provider}")
         }
