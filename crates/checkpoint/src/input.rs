@@ -23,6 +23,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use tutti_sys::event;
 
+use crate::error::CheckpointError;
+
 /// Device number of /dev/null.
 const NULL_DEVICE: u64 = libc::makedev(1, 3);
 
@@ -144,7 +146,11 @@ fn path_of(input: BorrowedFd<'_>) -> Vec<u8> {
 ///
 /// # Errors
 /// Fails with a text for the user if the input cannot be continued.
-pub fn resume(record: &InputRecord, offered: Offered, wanted: RestartInput) -> Result<Resumption, String> {
+pub fn resume(
+    record: &InputRecord,
+    offered: Offered,
+    wanted: RestartInput,
+) -> Result<Resumption, CheckpointError> {
     const REST: &str =
         "--restart-input rest takes a standard input that holds only what the job has not read";
     if wanted == RestartInput::Rest {
@@ -153,32 +159,36 @@ pub fn resume(record: &InputRecord, offered: Offered, wanted: RestartInput) -> R
     let lost = "bytes of the standard input that were read after the checkpoint cannot be read again";
     match (record, offered) {
         (InputRecord::Ended, _) => Ok(Resumption::Ended),
-        (InputRecord::Unread, Offered::Stream { was_taken: true }) => Err(format!("{lost}; {REST}")),
+        (InputRecord::Unread, Offered::Stream { was_taken: true }) => {
+            Err(CheckpointError::Changed(format!("{lost}; {REST}")))
+        }
         (InputRecord::Unread, _) => Ok(Resumption::AsGiven),
         (InputRecord::File { position, .. }, Offered::File(bytes)) if bytes >= *position => {
             Ok(Resumption::Seek(*position))
         }
-        (InputRecord::File { path, position, .. }, Offered::File(bytes)) => Err(format!(
-            "the standard input has {bytes} bytes, and the job had read {position} of {}; {REST}",
-            shown(path)
-        )),
+        (InputRecord::File { path, position, .. }, Offered::File(bytes)) => {
+            Err(CheckpointError::Changed(format!(
+                "the standard input has {bytes} bytes, and the job had read {position} of {}; {REST}",
+                shown(path)
+            )))
+        }
         (InputRecord::File { position: 0, .. }, _) => Ok(Resumption::AsGiven),
         (InputRecord::File { position, bytes, .. }, _) if position >= bytes => Ok(Resumption::Ended),
         (InputRecord::File { path, position, bytes }, _) => {
             let path = shown(path);
-            Err(format!(
+            Err(CheckpointError::Changed(format!(
                 "the job had read {position} of {bytes} bytes of its standard input, {path}: \
                  give mpirun that file again (< {path}); {REST}"
-            ))
+            )))
         }
-        (InputRecord::Stream { read: Some(read) }, _) => Err(format!(
+        (InputRecord::Stream { read: Some(read) }, _) => Err(CheckpointError::Changed(format!(
             "the job had read {read} bytes of its standard input from a pipe, which cannot be read again; \
              {REST}"
-        )),
-        (InputRecord::Stream { read: None }, _) => Err(format!(
+        ))),
+        (InputRecord::Stream { read: None }, _) => Err(CheckpointError::Changed(format!(
             "the standard input of the job was a pipe or a device, and what the job had read of it is not \
              known: a job started with --checkpoint-dir counts it; {REST}"
-        )),
+        ))),
     }
 }
 
@@ -197,10 +207,13 @@ mod tests {
     fn check(record: &InputRecord, offered: Offered, expected: Result<Resumption, &str>) {
         match (resume(record, offered, RestartInput::Continue), expected) {
             (Ok(resumption), Ok(wanted)) => assert_eq!(resumption, wanted, "{record:?} {offered:?}"),
-            (Err(why), Err(part)) => assert!(why.contains(part) && why.contains("--restart-input"), "{why}"),
+            (Err(error), Err(part)) => {
+                let why = error.to_string();
+                assert!(why.contains(part) && why.contains("--restart-input"), "{why}");
+            }
             (got, wanted) => panic!("{record:?} {offered:?}: {got:?}, not {wanted:?}"),
         }
-        assert_eq!(resume(record, offered, RestartInput::Rest), Ok(Resumption::AsGiven));
+        assert_eq!(resume(record, offered, RestartInput::Rest).ok(), Some(Resumption::AsGiven));
     }
 
     #[test]

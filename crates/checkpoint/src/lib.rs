@@ -41,6 +41,7 @@
 
 pub mod call;
 pub mod coordination;
+pub mod error;
 pub mod image;
 pub mod input;
 pub mod lock;

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use tutti_base::config::Config;
 use tutti_sys::{debugger, job};
 
+use crate::error::LaunchError;
 use crate::interpreters;
 use crate::request::{Inherit, Program, Request};
 
@@ -24,7 +25,7 @@ pub fn of_program(
     inherited: impl Iterator<Item = (OsString, OsString)>,
     request: &Request,
     program: &Program,
-) -> Result<(Variables, Config), String> {
+) -> Result<(Variables, Config), LaunchError> {
     let inherit = program.inherit.as_ref().unwrap_or(&request.inherit);
     let is_unset = |name: &OsString| program.unset.iter().any(|pattern| is_meant(pattern, name));
     let mut variables: Variables =
@@ -62,9 +63,9 @@ fn is_inherited(inherit: &Inherit, name: &OsStr) -> bool {
 ///
 /// # Errors
 /// Fails if a setting `TUTTI_*` has an unknown name or a wrong value.
-pub fn config(variables: &Variables) -> Result<Config, String> {
+pub fn config(variables: &Variables) -> Result<Config, LaunchError> {
     let variables = variables.iter().map(|(name, value)| (name.clone(), value.clone()));
-    Config::from_variables(variables, std::iter::empty()).map_err(|error| error.to_string())
+    Config::from_variables(variables, std::iter::empty()).map_err(LaunchError::from)
 }
 
 /// Returns variables that another host sent as bytes.
@@ -173,7 +174,7 @@ pub fn for_rank(variables: &Variables, identity: &Identity) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn build(inherited: &[(&str, &str)], own: &[(&str, &str)]) -> Result<Variables, String> {
+    fn build(inherited: &[(&str, &str)], own: &[(&str, &str)]) -> Result<Variables, LaunchError> {
         let inherited = inherited.iter().map(|(n, v)| (OsString::from(n), OsString::from(v)));
         let request = Request { environment: vec![("ALL".into(), "1".into())], ..Request::default() };
         let environment = own.iter().map(|(n, v)| (n.to_string(), v.to_string())).collect();
@@ -216,7 +217,7 @@ mod tests {
     #[test]
     fn a_wrong_setting_is_refused_wherever_it_is_set() {
         for error in [build(&[("TUTTI_EAGRE", "1")], &[]), build(&[], &[("TUTTI_EAGRE", "1")])] {
-            assert!(error.unwrap_err().contains("TUTTI_EAGRE: no such setting"));
+            assert!(error.unwrap_err().to_string().contains("TUTTI_EAGRE: no such setting"));
         }
     }
 

@@ -2,6 +2,8 @@
 
 use tutti_sys::process;
 
+use crate::error::LaunchError;
+
 /// Host on which ranks may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
@@ -23,7 +25,7 @@ pub fn own(slots: u32) -> Host {
 ///
 /// # Errors
 /// Returns the first malformed entry.
-pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>, String> {
+pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>, LaunchError> {
     let mut hosts = Vec::new();
     for entry in listed {
         let (name, slots) = split_entry(entry)?;
@@ -35,7 +37,8 @@ pub fn listed(listed: &[String], files: &[(String, String)]) -> Result<Vec<Host>
             if line.is_empty() {
                 continue;
             }
-            let (name, slots) = split_line(line).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+            let (name, slots) =
+                split_line(line).map_err(|error| error.in_place(format!("{file}:{number}")))?;
             add(&mut hosts, name, slots);
         }
     }
@@ -64,45 +67,49 @@ pub fn is_local(name: &str, own: &str) -> bool {
     }
 }
 
-fn split_entry(entry: &str) -> Result<(&str, u32), String> {
+fn split_entry(entry: &str) -> Result<(&str, u32), LaunchError> {
     let (name, slots) = match entry.rsplit_once(':') {
         // An IPv6 address has colons of its own.
         Some((name, slots)) if !name.contains(':') => (name, slots),
         _ => (entry, "1"),
     };
     let name = check_name(name)?;
-    Ok((name, count(slots).map_err(|reason| format!("host {entry}: {reason}"))?))
+    Ok((name, count(slots).map_err(|error| error.in_place(format!("host {entry}")))?))
 }
 
-fn count(text: &str) -> Result<u32, String> {
+fn count(text: &str) -> Result<u32, LaunchError> {
     let number = text.parse().ok().filter(|&slots| slots > 0);
-    number.ok_or_else(|| format!("{text:?} is not a number of slots"))
+    number.ok_or_else(|| LaunchError::Invalid(format!("{text:?} is not a number of slots")))
 }
 
 /// Checks the name of a host. The name is passed to the agent as an argument, and perhaps through a shell.
 ///
 /// # Errors
 /// Fails if the name has letters that are not allowed.
-pub fn check_name(name: &str) -> Result<&str, String> {
+pub fn check_name(name: &str) -> Result<&str, LaunchError> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-:@%".contains(letter);
     match name {
-        "" => Err("a host has no name".to_string()),
+        "" => Err(LaunchError::Invalid("a host has no name".to_string())),
         _ if name.starts_with('-') || !name.chars().all(is_plain) => {
-            Err(format!("host {name:?}: not a name"))
+            Err(LaunchError::Invalid(format!("host {name:?}: not a name")))
         }
         _ => Ok(name),
     }
 }
 
 /// Splits a line of a host file into name and slots.
-fn split_line(line: &str) -> Result<(&str, u32), String> {
+fn split_line(line: &str) -> Result<(&str, u32), LaunchError> {
     let mut words = line.split_whitespace();
     let (name, mut slots) = split_entry(words.next().unwrap_or(""))?;
     for word in words {
         match word.split_once('=') {
-            Some(("slots", number)) => slots = count(number).map_err(|reason| format!("{word}: {reason}"))?,
+            Some(("slots", number)) => slots = count(number).map_err(|error| error.in_place(word))?,
             Some(("max_slots" | "max-slots", _)) => {}
-            _ => return Err(format!("{word}: not understood; a line is NAME [slots=N]")),
+            _ => {
+                return Err(LaunchError::Invalid(format!(
+                    "{word}: not understood; a line is NAME [slots=N]"
+                )));
+            }
         }
     }
     Ok((name, slots))
@@ -118,7 +125,7 @@ mod tests {
         let got = listed(&list, &[("hosts".to_string(), file.to_string())]);
         let own = process::host_name();
         match (got, expected) {
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (Ok(got), Ok(expected)) => {
                 let name = |name: &str| if name == "*" { own.clone() } else { name.to_string() };
                 let wanted: Vec<Host> =

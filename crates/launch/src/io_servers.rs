@@ -15,6 +15,7 @@ use tutti_sys::process::SpawnError;
 use tutti_sys::signal::Mask;
 
 use crate::agent;
+use crate::error::LaunchError;
 use crate::request::IoServers;
 use crate::tree::handshake::Secret;
 use crate::tree::message::JobInfo;
@@ -35,7 +36,7 @@ pub struct Running {
 ///
 /// # Errors
 /// Fails with a text for the user that names the host.
-pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Running, String), String> {
+pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Running, String), LaunchError> {
     let program = Path::new(std::ffi::OsStr::new(std::str::from_utf8(&info.launcher).unwrap_or("mpirun")));
     let program = program.with_file_name("tutti");
     let mut started = Vec::new();
@@ -51,8 +52,8 @@ pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Run
             secret,
             Mask::empty(),
         );
-        let (_, output, lifeline) = launched.map_err(|error: SpawnError| {
-            format!("cannot start an io-server on {}: {}", info.names[daemon], error.error)
+        let (_, output, lifeline) = launched.map_err(|failed: SpawnError| {
+            LaunchError::system(format!("cannot start an io-server on {}", info.names[daemon]))(failed.error)
         })?;
         started.push((info.names[daemon].clone(), output, lifeline));
     }
@@ -61,7 +62,7 @@ pub fn start(wanted: &IoServers, info: &JobInfo, secret: &Secret) -> Result<(Run
     let (mut lifelines, mut outputs) = (Vec::new(), Vec::new());
     for (number, (host, mut output, lifeline)) in started.into_iter().enumerate() {
         let line = line(&mut output, until)
-            .map_err(|why| format!("the io-server on {host} does not start: {why}"))?;
+            .map_err(|error| error.in_place(format!("the io-server on {host} does not start")))?;
         text.push_str(&format!("server {number} {line}\n"));
         lifelines.push(lifeline);
         outputs.push(output);
@@ -94,23 +95,28 @@ fn arguments(wanted: &IoServers, info: &JobInfo, number: u32) -> Vec<String> {
 }
 
 /// Reads the line that a server prints: its address, and its name.
-fn line(output: &mut PipeReader, until: Instant) -> Result<String, String> {
+fn line(output: &mut PipeReader, until: Instant) -> Result<String, LaunchError> {
     let mut said = Vec::new();
     while !said.ends_with(b"\n") {
         let left = until.saturating_duration_since(Instant::now());
         event::wait_readable(&[output.as_raw_fd()], left);
         if !event::is_readable(output.as_fd()) || said.len() > MOST_LINE_BYTES {
-            return Err(format!("it says nothing of use in time: {}", String::from_utf8_lossy(&said)));
+            return Err(LaunchError::Invalid(format!(
+                "it says nothing of use in time: {}",
+                String::from_utf8_lossy(&said)
+            )));
         }
         let mut byte = [0];
         match output.read(&mut byte) {
-            Ok(0) => return Err(String::from_utf8_lossy(&said).trim().to_string()),
+            Ok(0) => {
+                return Err(LaunchError::Invalid(String::from_utf8_lossy(&said).trim().to_string()));
+            }
             Ok(_) => said.push(byte[0]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error.to_string()),
+            Err(error) => return Err(error.into()),
         }
     }
     let text = String::from_utf8_lossy(&said).trim().to_string();
     let is_address = text.split(' ').next().is_some_and(|word| word.parse::<std::net::SocketAddr>().is_ok());
-    if is_address { Ok(text) } else { Err(text) }
+    if is_address { Ok(text) } else { Err(LaunchError::Invalid(text)) }
 }

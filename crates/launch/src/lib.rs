@@ -46,6 +46,7 @@ mod calibration;
 pub mod connections;
 pub mod debugger;
 pub mod environment;
+pub mod error;
 pub mod generated {
     //! Tables that are generated from `spec/`.
     pub mod foreign;
@@ -101,7 +102,7 @@ pub fn main() -> u8 {
         Ok(Parsed::Run(request)) => request,
         Ok(Parsed::Help) => return show(&options::help()),
         Ok(Parsed::Version) => return show(&format!("mpirun (Tutti) {}\n", env!("CARGO_PKG_VERSION"))),
-        Err(error) => return refuse(STATUS_USAGE, &error),
+        Err(error) => return refuse(STATUS_USAGE, &error.to_string()),
     };
     if request.verbosity != request::Verbosity::Quiet {
         for (option, reason) in &request.ignored {

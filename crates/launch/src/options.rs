@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use tutti_checkpoint::input::RestartInput;
 
+use crate::error::LaunchError;
 use crate::request::{Program, Request};
 
 pub mod foreign;
@@ -28,7 +29,7 @@ pub use values::MAXIMUM_RANKS;
 ///
 /// # Errors
 /// Fails with a text for the user that names the error.
-pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String> {
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, LaunchError> {
     let mut reading = Reading { rest: arguments.collect(), ..Reading::default() };
     while let Some(argument) = reading.rest.pop_front() {
         if argument == ":" {
@@ -60,18 +61,22 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Parsed, String
     if reading.request.checkpoints.restart.is_none() {
         reading.finish_program()?;
     } else if !reading.program.command.is_empty() || !reading.request.programs.is_empty() {
-        return Err("--restart goes on with the program of the checkpoint: no other can be named".to_string());
+        return Err(LaunchError::Invalid(
+            "--restart goes on with the program of the checkpoint: no other can be named".to_string(),
+        ));
     } else if let Some(option) = &reading.decided {
-        return Err(format!(
+        return Err(LaunchError::Invalid(format!(
             "option {option}: --restart goes on with the ranks, programs, places, variables and output files of \
              the checkpoint, which cannot be changed"
-        ));
+        )));
     }
     check_checkpoints(&reading.request)?;
     check_servers(&reading.request)?;
     let request = reading.request;
     match request.ignored.first().filter(|_| request.is_strict) {
-        Some((option, reason)) => Err(format!("{option} has no meaning here (--strict): {reason}")),
+        Some((option, reason)) => {
+            Err(LaunchError::Invalid(format!("{option} has no meaning here (--strict): {reason}")))
+        }
         None => Ok(Parsed::Run(Box::new(request))),
     }
 }
@@ -111,44 +116,50 @@ fn decided_at_start(reading: &Reading) -> (Request, Program) {
 }
 
 /// Checks that the options for checkpoints fit together.
-fn check_checkpoints(request: &Request) -> Result<(), String> {
+fn check_checkpoints(request: &Request) -> Result<(), LaunchError> {
     let said = &request.checkpoints;
     let is_asked = said.every.is_some() || said.on_signal.is_some() || said.restarts > 0;
     if is_asked && said.directory.is_none() && said.restart.is_none() {
-        return Err("checkpoints need a place: --checkpoint-dir DIR".to_string());
+        return Err(LaunchError::Invalid("checkpoints need a place: --checkpoint-dir DIR".to_string()));
     }
     if request.is_input_copied && (said.directory.is_some() || said.restart.is_some()) {
-        return Err("--stdin all: a checkpoint keeps the input of one rank".to_string());
+        return Err(LaunchError::Invalid(
+            "--stdin all: a checkpoint keeps the input of one rank".to_string(),
+        ));
     }
     if said.input == RestartInput::Rest && (said.restart.is_none() || said.restarts > 0) {
         // The remaining input can be read once. A second restart from the same checkpoint would find less.
-        return Err("--restart-input rest is for --restart without --restart-on-failure".to_string());
+        return Err(LaunchError::Invalid(
+            "--restart-input rest is for --restart without --restart-on-failure".to_string(),
+        ));
     }
     Ok(())
 }
 
 /// Refuses options of io-servers without `--io-servers`.
-fn check_servers(request: &Request) -> Result<(), String> {
+fn check_servers(request: &Request) -> Result<(), LaunchError> {
     let usual = Request::default().io_servers;
     let said = &request.io_servers;
     if said.count == 0 && (said.root != usual.root || said.mode != usual.mode) {
-        return Err("--io-root and --io-mode are for the servers of --io-servers N".to_string());
+        return Err(LaunchError::Invalid(
+            "--io-root and --io-mode are for the servers of --io-servers N".to_string(),
+        ));
     }
     Ok(())
 }
 
 impl Reading {
-    fn finish_program(&mut self) -> Result<(), String> {
+    fn finish_program(&mut self) -> Result<(), LaunchError> {
         let program = std::mem::take(&mut self.program);
         if program.command.is_empty() {
-            return Err("no program to run (mpirun --help shows how)".to_string());
+            return Err(LaunchError::Invalid("no program to run (mpirun --help shows how)".to_string()));
         }
         self.request.programs.push(program);
         Ok(())
     }
 
     /// Parses one option, which may belong to another launcher.
-    fn option(&mut self, text: &str) -> Result<(), String> {
+    fn option(&mut self, text: &str) -> Result<(), LaunchError> {
         let name = text.strip_prefix("--").unwrap_or(&text[1..]);
         let (before, value) = match name.split_once('=') {
             Some((before, value)) if find(name).is_none() => (before, Some(value.to_string())),
@@ -158,7 +169,7 @@ impl Reading {
         if let Some(row) = find(before) {
             self.values(text, row.values, &mut values)?;
             return (row.take)(self, &values)
-                .map_err(|reason| format!("option {text} {}: {reason}", values.join(" ")));
+                .map_err(|error| error.in_place(format!("option {text} {}", values.join(" "))));
         }
         let row = foreign::find(before).ok_or_else(|| unknown(text, before))?;
         // An ignored option may have a value that the table does not know: -trace=LIBRARY.
@@ -173,15 +184,21 @@ impl Reading {
     }
 
     /// Takes further arguments as values of an option, until it has all of them.
-    fn values(&mut self, text: &str, wanted: &[&str], values: &mut Vec<String>) -> Result<(), String> {
+    fn values(&mut self, text: &str, wanted: &[&str], values: &mut Vec<String>) -> Result<(), LaunchError> {
         if values.len() > wanted.len() {
-            return Err(format!("option {text} takes no value"));
+            return Err(LaunchError::Invalid(format!("option {text} takes no value")));
         }
         while values.len() < wanted.len() {
             let missing = wanted[values.len()];
-            let value = self.rest.pop_front().ok_or_else(|| format!("option {text} needs {missing}"))?;
-            values
-                .push(value.into_string().map_err(|value| format!("option {text}: {value:?} is not UTF-8"))?);
+            let value = self
+                .rest
+                .pop_front()
+                .ok_or_else(|| LaunchError::Invalid(format!("option {text} needs {missing}")))?;
+            values.push(
+                value.into_string().map_err(|value| {
+                    LaunchError::Invalid(format!("option {text}: {value:?} is not UTF-8"))
+                })?,
+            );
         }
         Ok(())
     }
@@ -200,15 +217,16 @@ fn find(name: &str) -> Option<&'static Row> {
 }
 
 /// Returns the error for an unknown option, with a similar known name if there is one.
-fn unknown(text: &str, name: &str) -> String {
+fn unknown(text: &str, name: &str) -> LaunchError {
     let own = options().flat_map(|row| row.names.iter().copied());
     let near = own.chain(foreign::names()).filter(|known| known.len() > 2);
-    match near.map(|known| (distance(known, name), known)).min() {
+    let text = match near.map(|known| (distance(known, name), known)).min() {
         Some((difference, known)) if difference <= 1 + name.len() / 4 => {
             format!("unknown option {text}; did you mean {}?", spell(known))
         }
         _ => format!("unknown option {text} (mpirun --help lists all)"),
-    }
+    };
+    LaunchError::Invalid(text)
 }
 
 /// Returns the number of letters to change, insert or delete that turn one word into the other.
@@ -234,7 +252,11 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    fn read(line: &str) -> Result<Parsed, String> {
+    fn shown(error: LaunchError) -> String {
+        error.to_string()
+    }
+
+    fn read(line: &str) -> Result<Parsed, LaunchError> {
         parse(line.split_whitespace().map(OsString::from))
     }
 
@@ -242,12 +264,12 @@ mod tests {
         let mut wanted = Request::default();
         wanted.programs.push(Program { command: vec!["a".into()], ..Program::default() });
         expected(&mut wanted);
-        assert_eq!(read(line), Ok(Parsed::Run(Box::new(wanted))), "{line}");
+        assert_eq!(read(line).map_err(shown), Ok(Parsed::Run(Box::new(wanted))), "{line}");
     }
 
     fn check_refused(line: &str, part: &str) {
         let error = read(line).expect_err(line);
-        assert!(error.contains(part), "{line}: {error}");
+        assert!(error.to_string().contains(part), "{line}: {error}");
     }
 
     #[test]
@@ -367,7 +389,7 @@ mod tests {
             (Ok(_), None) => {}
             (Err(why), Some(option)) => {
                 let wanted = format!("option {option}: --restart goes on with the ranks");
-                assert!(why.starts_with(&wanted), "{line}: {why}");
+                assert!(why.to_string().starts_with(&wanted), "{line}: {why}");
             }
             (got, expected) => panic!("{line}: {got:?}, not {expected:?}"),
         };
@@ -453,7 +475,7 @@ mod tests {
                 assert!(read(&format!("--strict {words}")).is_err());
             }
             (foreign::Verdict::Refused(reason), Err(error)) => {
-                assert!(error.contains(reason), "{words}: {error}")
+                assert!(error.to_string().contains(reason), "{words}: {error}")
             }
             (foreign::Verdict::Same | foreign::Verdict::Translated(_), Ok(Parsed::Run(_))) => {}
             (_, got) => panic!("{words}: {got:?}"),
@@ -508,7 +530,7 @@ mod tests {
             assert!(text.contains(&spell(name)), "{name}");
         }
         assert!(text.lines().all(|line| line.len() <= 130), "{text}");
-        assert_eq!(read("--help"), Ok(Parsed::Help));
-        assert_eq!(read("-n 2 --version whatever"), Ok(Parsed::Version));
+        assert_eq!(read("--help").map_err(shown), Ok(Parsed::Help));
+        assert_eq!(read("-n 2 --version whatever").map_err(shown), Ok(Parsed::Version));
     }
 }

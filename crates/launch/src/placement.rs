@@ -9,6 +9,7 @@
 use tutti_topo::model::{Level, Machine};
 use tutti_topo::{ProcessorSet, text};
 
+use crate::error::LaunchError;
 use crate::request::{BindTo, Cores, MapBy, Placing};
 
 /// Properties of a job that determine its placement.
@@ -57,7 +58,7 @@ pub fn place(
     demand: &Demand<'_>,
     machine: &Machine,
     allowed: &ProcessorSet,
-) -> Result<Vec<Option<ProcessorSet>>, String> {
+) -> Result<Vec<Option<ProcessorSet>>, LaunchError> {
     let placing = demand.placing;
     let allowed = &match placing.cores.is_empty() {
         true => allowed.clone(),
@@ -69,7 +70,7 @@ pub fn place(
     let slots = slots(machine, allowed);
     if slots.is_empty() {
         if !placing.cores.is_empty() {
-            return Err("none of the cores of --cpu-set may be used here".to_string());
+            return Err(LaunchError::Invalid("none of the cores of --cpu-set may be used here".to_string()));
         }
         // The description is of another machine (HWLOC_XMLFILE), so this one is unknown.
         return Ok(vec![None; demand.ranks()]);
@@ -92,10 +93,11 @@ pub fn place(
         .collect::<Vec<_>>();
     for (set, rank) in sets.iter_mut().zip(demand.world) {
         if let Some((_, cores)) = placing.told.iter().find(|(told, _)| told == rank) {
-            let told = processors_of(machine, cores).map_err(|reason| format!("rank {rank}: {reason}"))?;
+            let told =
+                processors_of(machine, cores).map_err(|error| error.in_place(format!("rank {rank}")))?;
             let told: ProcessorSet = told.iter().filter(|&processor| allowed.contains(processor)).collect();
             if told.is_empty() {
-                return Err(format!("rank {rank}: its cores may not be used here"));
+                return Err(LaunchError::Invalid(format!("rank {rank}: its cores may not be used here")));
             }
             *set = Some(told);
         }
@@ -104,7 +106,7 @@ pub fn place(
 }
 
 /// Returns the processors of cores that are named by their order.
-fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, String> {
+fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, LaunchError> {
     let mut known: Vec<u32> = Vec::new();
     for processor in machine.processors() {
         let package = machine.instance(processor, Level::Package);
@@ -117,7 +119,8 @@ fn processors_of(machine: &Machine, cores: &Cores) -> Result<ProcessorSet, Strin
     for &wanted in &cores.cores {
         let whose = cores.package.map_or("this machine".to_string(), |package| format!("package {package}"));
         let core = known.get(wanted as usize).ok_or_else(|| {
-            format!("there is no core {wanted}: {whose} has {}, counted from 0", known.len())
+            let count = known.len();
+            LaunchError::Invalid(format!("there is no core {wanted}: {whose} has {count}, counted from 0"))
         })?;
         processors = processors.iter().chain(machine.members(Level::Core, *core).iter()).collect();
     }
@@ -149,7 +152,7 @@ fn slots(machine: &Machine, allowed: &ProcessorSet) -> Vec<Slot> {
 
 /// Returns the first processors of each rank: one, or one of each core with `PE=N`. There must be at least
 /// one slot. If there are more ranks than slots, slots are assigned again.
-fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec<usize>>, String> {
+fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec<usize>>, LaunchError> {
     let level = match demand.placing.map_by.unwrap_or(MapBy::Core) {
         MapBy::Core => None,
         MapBy::L2 => Some(Level::L2),
@@ -171,7 +174,7 @@ fn map(demand: &Demand<'_>, machine: &Machine, slots: &[Slot]) -> Result<Vec<Vec
     let places: Vec<Vec<&[usize]>> = places.into_iter().filter(|places| !places.is_empty()).collect();
     if places.is_empty() {
         let most = groups.iter().map(|(_, members)| members.len()).max().unwrap_or(0);
-        return Err(format!("PE={per_rank}: ranks may use {most} cores here"));
+        return Err(LaunchError::Invalid(format!("PE={per_rank}: ranks may use {most} cores here")));
     }
     let in_a_row = demand.placing.ranks_per_unit.max(1) as usize;
     let place = |rank: usize| {
@@ -254,7 +257,7 @@ mod tests {
                 .iter()
                 .map(|set| set.as_ref().map_or("none".to_string(), |set| text::show_list(set.iter())))
                 .collect(),
-            Err(reason) => vec![reason],
+            Err(error) => vec![error.to_string()],
         };
         assert_eq!(got, expected, "{case:?}");
     }

@@ -2,6 +2,7 @@
 //! made here, before any rank starts.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tutti_checkpoint::pace::{Packed, Writing};
 use tutti_sys::{cpu, files, job, process, refusal};
 
 use crate::environment::{self, Variables};
+use crate::error::LaunchError;
 use crate::instruments;
 use crate::needed::{self, Abi, Needed};
 use crate::options::MAXIMUM_RANKS;
@@ -94,8 +96,8 @@ pub struct PrepareError {
     pub reason: String,
 }
 
-pub(crate) fn usage(reason: String) -> PrepareError {
-    PrepareError { status: STATUS_USAGE, reason }
+pub(crate) fn usage(reason: impl fmt::Display) -> PrepareError {
+    PrepareError { status: STATUS_USAGE, reason: reason.to_string() }
 }
 
 /// Prepares the job of a request.
@@ -187,7 +189,7 @@ fn do_without_offload(request: &Request, settings: &mut Config, variables: &mut 
 }
 
 /// Refuses a trace that rank 0 could not write at the end. This is checked if rank 0 runs on this host.
-fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), String> {
+fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), LaunchError> {
     let trace = &config.diagnosis.trace;
     let daemon = info.runs.first().and_then(|&(host, _)| info.daemon_of.get(host as usize));
     if trace.is_empty() || daemon != Some(&0) {
@@ -196,9 +198,8 @@ fn refuse_trace(config: &Config, info: &JobInfo) -> Result<(), String> {
     let directory = info.programs.first().and_then(|program| program.directory.as_ref());
     let path =
         directory.map_or(Path::new(""), |directory| Path::new(OsStr::from_bytes(directory))).join(trace);
-    let why =
-        |error| format!("the trace (--trace, TUTTI_TRACE) cannot be written to {}: {error}", path.display());
-    files::try_write(&path).map_err(why)
+    let what = format!("the trace (--trace, TUTTI_TRACE) cannot be written to {}", path.display());
+    files::try_write(&path).map_err(LaunchError::system(what))
 }
 
 /// Returns the modes in which checkpoints are written.
@@ -232,7 +233,11 @@ fn manner(request: &Request, config: &Config) -> RankOptions {
 
 /// Returns the host of each rank, if an option or a file names hosts rank by rank. Stores the hosts in
 /// `hosts`, and the cores in `info`.
-fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Option<Vec<usize>>, String> {
+fn assigned(
+    request: &Request,
+    hosts: &mut Hosts,
+    info: &mut JobInfo,
+) -> Result<Option<Vec<usize>>, LaunchError> {
     let host_of = match &request.assignment {
         Assignment::Slots => return Ok(None),
         Assignment::RankFile(name) => {
@@ -244,7 +249,9 @@ fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<
         }
         Assignment::Sequence(name) => {
             let name = name.as_ref().or(request.host_files.first());
-            let name = name.ok_or("seq needs :file=NAME or a host file, with a host a line")?;
+            let name = name.ok_or_else(|| {
+                LaunchError::Invalid("seq needs :file=NAME or a host file, with a host a line".to_string())
+            })?;
             let assigned = rankfile::sequence(&read_hosts(name)?, name)?;
             hosts.hosts = assigned.hosts;
             assigned.host_of
@@ -252,7 +259,9 @@ fn assigned(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<
         Assignment::Hosts(numbers) => {
             let known = hosts.hosts.len();
             if let Some(wrong) = numbers.iter().find(|&&number| number as usize >= known) {
-                return Err(format!("rankmap: there is no host {wrong}: {known} are named, counted from 0"));
+                return Err(LaunchError::Invalid(format!(
+                    "rankmap: there is no host {wrong}: {known} are named, counted from 0"
+                )));
             }
             numbers.iter().map(|&number| number as usize).collect()
         }
@@ -317,11 +326,11 @@ fn spread(request: &Request, hosts: &mut Hosts, info: &mut JobInfo) -> Result<Pl
 }
 
 /// Converts a program and its variables to the form for daemons.
-fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, String> {
+fn as_plan(program: &Program, variables: Variables) -> Result<ProgramPlan, LaunchError> {
     let bytes = |text: OsString| text.into_vec();
     let directory = program.directory.as_ref().map(|directory| {
         let shown = Path::new(directory).display();
-        std::path::absolute(directory).map_err(|error| format!("working directory {shown}: {error}"))
+        std::path::absolute(directory).map_err(LaunchError::system(format!("working directory {shown}")))
     });
     Ok(ProgramPlan {
         command: program.command.iter().cloned().map(bytes).collect(),

@@ -6,6 +6,7 @@
 
 use tutti_topo::text::parse_list;
 
+use crate::error::LaunchError;
 use crate::hosts::{self, Host};
 use crate::request::Cores;
 
@@ -24,7 +25,7 @@ pub struct Assigned {
 ///
 /// # Errors
 /// Fails with the line that cannot be parsed, or the rank that has no line.
-pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, String> {
+pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, LaunchError> {
     let mut assigned = Assigned { hosts: known, ..Assigned::default() };
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -32,8 +33,9 @@ pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, Strin
         if line.is_empty() {
             continue;
         }
-        let (rank, name, cores) = split(line).map_err(|reason| format!("{file}:{number}: {reason}"))?;
-        let host = find(&mut assigned.hosts, name).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+        let (rank, name, cores) = split(line).map_err(|error| error.in_place(format!("{file}:{number}")))?;
+        let host =
+            find(&mut assigned.hosts, name).map_err(|error| error.in_place(format!("{file}:{number}")))?;
         assigned.cores.extend(cores.map(|cores| (rank, cores)));
         lines.push((rank, host));
     }
@@ -41,31 +43,43 @@ pub fn parse(text: &str, file: &str, known: Vec<Host>) -> Result<Assigned, Strin
     for (wanted, &(rank, host)) in (0..).zip(&lines) {
         match rank {
             _ if rank == wanted => assigned.host_of.push(host),
-            _ if rank < wanted => return Err(format!("{file}: rank {rank} has two lines")),
-            _ => return Err(format!("{file}: rank {wanted} has no line")),
+            _ if rank < wanted => {
+                return Err(LaunchError::Invalid(format!("{file}: rank {rank} has two lines")));
+            }
+            _ => return Err(LaunchError::Invalid(format!("{file}: rank {wanted} has no line"))),
         }
     }
-    if lines.is_empty() { Err(format!("{file}: it names no rank")) } else { Ok(assigned) }
+    if lines.is_empty() {
+        Err(LaunchError::Invalid(format!("{file}: it names no rank")))
+    } else {
+        Ok(assigned)
+    }
 }
 
 /// Parses a sequence file, which has a line with a host for each rank.
 ///
 /// # Errors
 /// Fails with the line that cannot be parsed.
-pub fn sequence(text: &str, file: &str) -> Result<Assigned, String> {
+pub fn sequence(text: &str, file: &str) -> Result<Assigned, LaunchError> {
     let mut assigned = Assigned::default();
     for (number, line) in (1..).zip(text.lines()) {
         let line = line.split('#').next().unwrap_or("").trim();
         let Some(name) = line.split_whitespace().next() else { continue };
-        let host = find(&mut assigned.hosts, name).map_err(|reason| format!("{file}:{number}: {reason}"))?;
+        let host =
+            find(&mut assigned.hosts, name).map_err(|error| error.in_place(format!("{file}:{number}")))?;
         assigned.host_of.push(host);
     }
-    if assigned.host_of.is_empty() { Err(format!("{file}: it names no host")) } else { Ok(assigned) }
+    if assigned.host_of.is_empty() {
+        Err(LaunchError::Invalid(format!("{file}: it names no host")))
+    } else {
+        Ok(assigned)
+    }
 }
 
 /// Splits a line into rank, host and cores.
-fn split(line: &str) -> Result<(u32, &str, Option<Cores>), String> {
-    let wrong = || format!("{line}: a line is rank N=HOST slot=CORES or slot=PACKAGE:CORES");
+fn split(line: &str) -> Result<(u32, &str, Option<Cores>), LaunchError> {
+    let wrong =
+        || LaunchError::Invalid(format!("{line}: a line is rank N=HOST slot=CORES or slot=PACKAGE:CORES"));
     let (rank, rest) =
         line.strip_prefix("rank").and_then(|rest| rest.trim_start().split_once('=')).ok_or_else(wrong)?;
     let rank = rank.trim().parse().map_err(|_| wrong())?;
@@ -85,13 +99,13 @@ fn split(line: &str) -> Result<(u32, &str, Option<Cores>), String> {
 }
 
 /// Returns the index of a host, which is added if it is new.
-fn find(known: &mut Vec<Host>, name: &str) -> Result<usize, String> {
+fn find(known: &mut Vec<Host>, name: &str) -> Result<usize, LaunchError> {
     if let Some(number) = name.strip_prefix("+n") {
         let index = number.parse().ok().filter(|&index: &usize| index < known.len());
-        return index.ok_or_else(|| format!("{name}: {} hosts are named", known.len()));
+        return index.ok_or_else(|| LaunchError::Invalid(format!("{name}: {} hosts are named", known.len())));
     }
     let mut one = hosts::listed(&[name.to_string()], &[])?;
-    let host = one.pop().ok_or("a host has no name")?;
+    let host = one.pop().ok_or_else(|| LaunchError::Invalid("a host has no name".to_string()))?;
     Ok(known.iter().position(|other| other.name == host.name).unwrap_or_else(|| {
         known.push(host);
         known.len() - 1
@@ -107,7 +121,7 @@ mod tests {
     fn check(text: &str, expected: Result<&[&str], &str>) {
         let known = vec![Host { name: "k0".into(), slots: 4 }, Host { name: "k1".into(), slots: 4 }];
         match (parse(text, "f", known), expected) {
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (Ok(got), Ok(expected)) => {
                 let show = |rank: u32| {
                     let cores = got.cores.iter().find(|(of, _)| *of == rank).map(|(_, cores)| {
@@ -148,6 +162,6 @@ mod tests {
     fn a_sequence_names_a_host_a_rank() {
         let got = sequence("a\nb slots=4\n# no\na\n", "f").unwrap();
         assert_eq!(got.host_of, [0, 1, 0]);
-        assert!(sequence("\n", "f").unwrap_err().contains("names no host"));
+        assert!(sequence("\n", "f").unwrap_err().to_string().contains("names no host"));
     }
 }

@@ -28,6 +28,7 @@ use tutti_sys::signal::Mask;
 use tutti_topo::Machine;
 
 use crate::environment::{self, Identity};
+use crate::error::LaunchError;
 use crate::inquiries::{Inquired, Inquiries};
 use crate::needed::Needed;
 use crate::outcome::STATUS_USAGE;
@@ -111,8 +112,8 @@ impl Ranks {
     ) -> Result<Ranks, Refused> {
         let count = job.world.len();
         let usable = cpu::usable_processors();
-        let (bindings, machine) =
-            place(&job, usable).map_err(|reason| Refused { status: STATUS_USAGE, reason })?;
+        let (bindings, machine) = place(&job, usable)
+            .map_err(|error| Refused { status: STATUS_USAGE, reason: error.to_string() })?;
         let object = create_object(&job, usable, &machine, surroundings)
             .map_err(|error| refuse_system(&error, count))?;
         for (local, set) in (0..).zip(&bindings) {
@@ -566,7 +567,7 @@ fn refuse_system(error: &io::Error, ranks: usize) -> Refused {
 }
 
 /// Decides on which processors ranks run. The machine is described only if its topology was needed.
-fn place(job: &HostJob, usable: usize) -> Result<(Vec<Option<ProcessorSet>>, Machine), String> {
+fn place(job: &HostJob, usable: usize) -> Result<(Vec<Option<ProcessorSet>>, Machine), LaunchError> {
     let threads = job.programs.iter().flatten().any(|program| {
         let wanted = program.variables.get(OsStr::new("OMP_NUM_THREADS")).and_then(|text| text.to_str());
         wanted.is_some_and(|wanted| wanted != "1")

@@ -6,6 +6,7 @@ use tutti_sys::process::Exit;
 use tutti_sys::signal;
 use tutti_topo::text::show_list;
 
+use crate::error::LaunchError;
 use crate::hosts::Host;
 use crate::policy::{Notice, RESIGNATION};
 use crate::request::{Request, Verbosity};
@@ -55,7 +56,7 @@ pub fn program_name(program: &ProgramPlan) -> String {
 ///
 /// # Errors
 /// Fails if the file of the process number cannot be written.
-pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), String> {
+pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), LaunchError> {
     if request.verbosity != Verbosity::Quiet {
         shown.notes.iter().for_each(|note| eprintln!("mpirun: {note}"));
     }
@@ -66,7 +67,7 @@ pub fn before(request: &Request, job: &JobInfo, shown: &Shown) -> Result<(), Str
         Some("+") => eprintln!("{number}"),
         Some(file) => {
             std::fs::write(file, format!("{number}\n"))
-                .map_err(|error| format!("--report-pid {file}: {error}"))?;
+                .map_err(LaunchError::system(format!("--report-pid {file}")))?;
         }
     }
     let mut of_host: Vec<Vec<usize>> = vec![Vec::new(); job.daemon_of.len()];

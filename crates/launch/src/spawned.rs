@@ -11,6 +11,7 @@ use tutti_sys::local_socket::Connection;
 use tutti_sys::spawning::{self, Order};
 use tutti_sys::{files, process, this_process};
 
+use crate::error::LaunchError;
 use crate::outcome::STATUS_USAGE;
 use crate::program::HOST_FILE_BYTES;
 use crate::request::{self, Program, Request};
@@ -38,7 +39,7 @@ pub fn main(descriptor: Option<String>) -> u8 {
     };
     let request = match request_of(order) {
         Ok(request) => request,
-        Err(reason) => return refuse(&reason, STATUS_USAGE),
+        Err(error) => return refuse(&error.to_string(), STATUS_USAGE),
     };
     let job = match program::prepare(&request) {
         Ok(job) => job,
@@ -52,9 +53,9 @@ pub fn main(descriptor: Option<String>) -> u8 {
 }
 
 /// Converts an order to a request, like a command line.
-fn request_of(order: Order) -> Result<Request, String> {
+fn request_of(order: Order) -> Result<Request, LaunchError> {
     std::env::set_current_dir(OsString::from_vec(order.directory.clone()))
-        .map_err(|error| format!("working directory: {error}"))?;
+        .map_err(LaunchError::system("working directory"))?;
     let text = OsString::from_vec;
     let variables = order.variables.into_iter().map(|(name, value)| (text(name), text(value))).collect();
     let spawned = Some(request::Spawned { job_id: order.job_id, parents: order.parents, variables });
@@ -74,14 +75,14 @@ fn request_of(order: Order) -> Result<Request, String> {
         });
     }
     if total == 0 {
-        return Err("no process is asked for".to_string());
+        return Err(LaunchError::Invalid("no process is asked for".to_string()));
     }
     request.hosts = vec![format!("{own}:{total}")];
     Ok(request)
 }
 
 /// Checks that all processes run on this host, as their parents could not reach them elsewhere.
-fn check_hosts(program: &spawning::Program, own: &str) -> Result<(), String> {
+fn check_hosts(program: &spawning::Program, own: &str) -> Result<(), LaunchError> {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let mut names: Vec<String> = program
         .hosts
@@ -91,16 +92,16 @@ fn check_hosts(program: &spawning::Program, own: &str) -> Result<(), String> {
     if let Some(file) = &program.host_file {
         let file = lossy(file);
         let lines = files::read_text_or_pipe(Path::new(&file), HOST_FILE_BYTES)
-            .map_err(|error| format!("host file {file}: {error}"))?;
+            .map_err(LaunchError::system(format!("host file {file}")))?;
         let first = |line: &str| line.split_whitespace().next().map(str::to_string);
         names.extend(lines.lines().filter(|line| !line.trim_start().starts_with('#')).filter_map(first));
     }
     for name in names {
         let name = name.split(':').next().unwrap_or_default();
         if name != own && !["localhost", "127.0.0.1", "::1"].contains(&name) {
-            return Err(format!(
+            return Err(LaunchError::Invalid(format!(
                 "host {name} is not the host of the root ({own}): processes can be spawned there only"
-            ));
+            )));
         }
     }
     Ok(())
@@ -120,7 +121,7 @@ mod tests {
         let got = check_hosts(&program, "here");
         match (got, expected) {
             (Ok(()), Ok(())) => {}
-            (Err(got), Err(part)) => assert!(got.contains(part), "{got}"),
+            (Err(got), Err(part)) => assert!(got.to_string().contains(part), "{got}"),
             (got, _) => panic!("{hosts}: {got:?}"),
         }
     }

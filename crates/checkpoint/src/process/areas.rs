@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::error::CheckpointError;
 use crate::image::{Advice, Area, Backing, EXECUTE, FileIdentity, READ, WRITE};
 
 /// Area as the kernel lists it, before shared objects have their numbers.
@@ -21,7 +22,7 @@ pub struct Listed {
 ///
 /// # Errors
 /// Fails with a text for the user if an area cannot be saved, such as memory of a device.
-pub fn parse(text: &str) -> Result<Vec<Listed>, String> {
+pub fn parse(text: &str) -> Result<Vec<Listed>, CheckpointError> {
     let mut found: Vec<Listed> = Vec::new();
     for line in text.lines() {
         if let Some(flags) = line.strip_prefix("VmFlags:") {
@@ -29,7 +30,11 @@ pub fn parse(text: &str) -> Result<Vec<Listed>, String> {
                 last.area.advice = advice(flags, &last.name)?;
             }
         } else if line.split(' ').next().is_some_and(|first| first.contains('-') && !first.ends_with(':')) {
-            found.push(header(line).ok_or_else(|| format!("an area that cannot be read: {line}"))?);
+            found.push(
+                header(line).ok_or_else(|| {
+                    CheckpointError::Obstacle(format!("an area that cannot be read: {line}"))
+                })?,
+            );
         }
     }
     found.retain(|listed| listed.name != "[vsyscall]");
@@ -78,7 +83,7 @@ pub fn is_object(name: &str) -> bool {
 }
 
 /// Converts the line VmFlags. Refuses memory that cannot be saved.
-fn advice(flags: &str, name: &str) -> Result<Advice, String> {
+fn advice(flags: &str, name: &str) -> Result<Advice, CheckpointError> {
     let mut advice = Advice::default();
     for flag in flags.split_ascii_whitespace() {
         match flag {
@@ -92,9 +97,16 @@ fn advice(flags: &str, name: &str) -> Result<Advice, String> {
             "lo" => advice.locked = true,
             "um" => advice.watched |= 1,
             "uw" => advice.watched |= 2,
-            "ht" => return Err(format!("memory of huge pages of its own (hugetlbfs{})", named(name))),
-            "io" if !is_of_kernel(name) => return Err(format!("memory of a device{}", named(name))),
-            "ss" => return Err("a shadow stack".to_string()),
+            "ht" => {
+                return Err(CheckpointError::Obstacle(format!(
+                    "memory of huge pages of its own (hugetlbfs{})",
+                    named(name)
+                )));
+            }
+            "io" if !is_of_kernel(name) => {
+                return Err(CheckpointError::Obstacle(format!("memory of a device{}", named(name))));
+            }
+            "ss" => return Err(CheckpointError::Obstacle("a shadow stack".to_string())),
             _ => {}
         }
     }
@@ -109,14 +121,16 @@ fn named(name: &str) -> String {
 ///
 /// # Errors
 /// Fails if the file no longer exists under that name.
-pub fn identify(path: &str) -> Result<FileIdentity, String> {
+pub fn identify(path: &str) -> Result<FileIdentity, CheckpointError> {
     match std::fs::metadata(Path::new(path)) {
         Ok(known) if !path.ends_with(" (deleted)") => Ok(FileIdentity {
             path: path.as_bytes().to_vec(),
             bytes: known.len(),
             changed_ns: known.mtime() * 1_000_000_000 + known.mtime_nsec(),
         }),
-        _ => Err(format!("the file {path}, which is mapped and has been deleted or replaced")),
+        _ => Err(CheckpointError::Obstacle(format!(
+            "the file {path}, which is mapped and has been deleted or replaced"
+        ))),
     }
 }
 
@@ -161,7 +175,7 @@ VmFlags: ex
     fn what_cannot_be_kept_is_named() {
         let check = |line: &str, expected: &str| {
             let error = parse(line).unwrap_err();
-            assert!(error.contains(expected), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         };
         check("7f00-8000 rw-s 0 00:05 9 /dev/dri/card0\nVmFlags: rd io", "a device, /dev/dri/card0");
         check("7f00-8000 rw-p 0 00:05 9 /anon_hugepage\nVmFlags: rd ht", "huge pages");

@@ -20,6 +20,7 @@ use super::keeper::{self, Keeper};
 use super::memory::Memory;
 use super::network::Network;
 use super::open_files::{Found, Identity};
+use crate::error::CheckpointError;
 use crate::image::{Area, Backing, Handler, Host, Object, OpenFile, OpenKind, Process, Role, Thread};
 
 const PAGE: u64 = 4096;
@@ -188,7 +189,7 @@ pub fn capture(
     let mut mapped: BTreeMap<u32, Vec<(i32, u64, u64, u64)>> = BTreeMap::new();
     let mut kernel_code = 0;
     for (rank, frozen) in ranks.iter().zip(frozen) {
-        let refused = |what: String| Refused { rank: rank.rank, what };
+        let refused = |error: CheckpointError| Refused { rank: rank.rank, what: error.to_string() };
         let (source, code) = process(rank, frozen, &mut found).map_err(refused)?;
         kernel_code = code;
         for area in &source.process.areas {
@@ -232,20 +233,23 @@ pub fn capture(
 ///
 /// # Errors
 /// Fails with a text for the user that names the obstacle.
-pub fn foresee(pid: i32) -> Result<(), String> {
-    for tid in tutti_sys::tracee::threads(pid).map_err(|error| error.to_string())? {
+pub fn foresee(pid: i32) -> Result<(), CheckpointError> {
+    for tid in tutti_sys::tracee::threads(pid)? {
         let list = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/children")).unwrap_or_default();
         if let Some(child) = list.split_ascii_whitespace().next() {
             let name = std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap_or_default();
-            return Err(format!("a process of its own (process {child}, {})", name.trim()));
+            return Err(CheckpointError::Obstacle(format!(
+                "a process of its own (process {child}, {})",
+                name.trim()
+            )));
         }
     }
     if std::fs::read_to_string(format!("/proc/{pid}/timers")).is_ok_and(|text| !text.is_empty()) {
-        return Err("a timer of its own (timer_create)".to_string());
+        return Err(CheckpointError::Obstacle("a timer of its own (timer_create)".to_string()));
     }
     let filters = |pid: &str| status_of(pid).and_then(|status| status.get("Seccomp_filters").cloned());
     if filters(&pid.to_string()) != filters("self") {
-        return Err("a filter of system calls of its own (seccomp)".to_string());
+        return Err(CheckpointError::Obstacle("a filter of system calls of its own (seccomp)".to_string()));
     }
     Ok(())
 }
@@ -281,18 +285,19 @@ pub fn boot() -> String {
 }
 
 /// Describes one rank. Returns the description, and the hash of the kernel's code in its process.
-fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u128), String> {
+fn process(rank: &Rank, frozen: &Frozen, found: &mut Found) -> Result<(Source, u128), CheckpointError> {
     let pid = rank.pid;
-    let text = |error: io::Error| error.to_string();
+    let text = CheckpointError::from;
     foresee(pid)?;
-    let status = status_of(&pid.to_string()).ok_or("its status in /proc cannot be read")?;
+    let status = status_of(&pid.to_string())
+        .ok_or_else(|| CheckpointError::Obstacle("its status in /proc cannot be read".to_string()))?;
     let listed = areas::parse(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?)?;
     let memory = Memory::open(pid).map_err(text)?;
     let (gadget, kernel_code) = asker::kernel_code(&listed, &memory).map_err(text)?;
     let program = packet_program(rank, &memory);
     let descriptors = found.of_process(pid, &rank.roles, &program.holders)?;
     let areas = listed.into_iter().map(|listed| settle(listed, found, &program));
-    let areas = areas.collect::<Result<Vec<_>, String>>()?;
+    let areas = areas.collect::<Result<Vec<_>, CheckpointError>>()?;
     let table_pages = table_pages(&program, &memory).map_err(text)?;
     let asked = Asked::ask(frozen, &memory, gadget, &status).map_err(text)?;
     let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}")).map_err(text);
@@ -349,7 +354,7 @@ fn table_pages(program: &PacketProgram, memory: &Memory) -> io::Result<Vec<(u64,
 }
 
 /// Completes a listed area: gives a shared object its number, and a file its identity.
-fn settle(listed: Listed, found: &mut Found, program: &PacketProgram) -> Result<Area, String> {
+fn settle(listed: Listed, found: &mut Found, program: &PacketProgram) -> Result<Area, CheckpointError> {
     let Listed { mut area, identity, name } = listed;
     let is_table = program.tables.iter().any(|(start, _)| *start == area.start);
     if is_table && name.starts_with(PACKET_TABLE) {
@@ -371,8 +376,8 @@ fn most_descriptors(pid: i32) -> u64 {
 
 /// Reads the fields of /proc/PID/stat that bound the parts of memory. They are counted from 1, as in the
 /// manual page.
-fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).map_err(|error| error.to_string())?;
+fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], CheckpointError> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
     let after_name = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
     let fields: Vec<u64> =
         after_name.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0)).collect();
@@ -380,7 +385,7 @@ fn bounds(pid: i32, heap_end: u64) -> Result<[u64; 11], String> {
     let [code, code_end, data, data_end, heap] = [26, 27, 45, 46, 47].map(field);
     let [stack, arguments, arguments_end, environment, environment_end] = [28, 48, 49, 50, 51].map(field);
     if code == 0 {
-        return Err("the system does not say where its code lies".to_string());
+        return Err(CheckpointError::Obstacle("the system does not say where its code lies".to_string()));
     }
     Ok([
         code,

@@ -16,6 +16,8 @@ use std::time::{Duration, Instant};
 
 use tutti_sys::tracee::{self, Seen, Tracee};
 
+use crate::error::CheckpointError;
+
 /// Time that threads may take to stop before all go on for a moment: at first, and at most.
 const PATIENCE: [Duration; 2] = [Duration::from_millis(40), Duration::from_secs(2)];
 /// Time for which they go on: at first, and at most.
@@ -51,7 +53,8 @@ pub struct Unstoppable {
 pub fn freeze(pids: &[i32], is_critical: impl Fn(usize) -> bool) -> Result<Vec<Frozen>, Unstoppable> {
     let mut all: Vec<Stopping> = Vec::with_capacity(pids.len());
     let result = pids.iter().enumerate().try_for_each(|(which, &pid)| {
-        let stopping = Stopping::new(pid).map_err(|reason| Unstoppable { which, reason })?;
+        let stopping =
+            Stopping::new(pid).map_err(|error| Unstoppable { which, reason: error.to_string() })?;
         all.push(stopping);
         Ok(())
     });
@@ -82,7 +85,8 @@ fn stop(all: &mut [Stopping], is_critical: impl Fn(usize) -> bool) -> Result<(),
     let ([mut patience, most_patience], [mut moment, longest_moment]) = (PATIENCE, MOMENT);
     loop {
         let has_stopped = all.iter_mut().enumerate().try_fold(true, |so_far, (which, stopping)| {
-            let stopped = stopping.stop(patience).map_err(|reason| Unstoppable { which, reason })?;
+            let stopped =
+                stopping.stop(patience).map_err(|error| Unstoppable { which, reason: error.to_string() })?;
             Ok(so_far & stopped)
         })?;
         let critical: Vec<usize> = if has_stopped {
@@ -125,13 +129,13 @@ struct Stopping {
 
 impl Stopping {
     /// Attaches to all threads of a process.
-    fn new(pid: i32) -> Result<Stopping, String> {
+    fn new(pid: i32) -> Result<Stopping, CheckpointError> {
         let mut stopping = Stopping { pid, threads: Vec::new() };
         match stopping.attach_new() {
             Ok(_) => Ok(stopping),
             Err(error) => {
                 stopping.give_up();
-                Err(explain(&error))
+                Err(CheckpointError::Obstacle(explain(&error)))
             }
         }
     }
@@ -163,7 +167,7 @@ impl Stopping {
     }
 
     /// Requests all threads to stop, and waits for at most `patience`. Returns true if all stand still.
-    fn stop(&mut self, patience: Duration) -> Result<bool, String> {
+    fn stop(&mut self, patience: Duration) -> Result<bool, CheckpointError> {
         let begun = Instant::now();
         loop {
             for (thread, state) in &mut self.threads {
@@ -174,9 +178,11 @@ impl Stopping {
             }
             self.look();
             if self.threads.is_empty() {
-                return Err("it has ended".to_string());
+                return Err(CheckpointError::Obstacle("it has ended".to_string()));
             }
-            if self.is_still() && !self.attach_new().map_err(|error| explain(&error))? {
+            if self.is_still()
+                && !self.attach_new().map_err(|error| CheckpointError::Obstacle(explain(&error)))?
+            {
                 return Ok(true);
             }
             if begun.elapsed() > patience {

@@ -21,6 +21,7 @@ use tutti_sys::kept_socket::{self, KeptKind};
 use tutti_sys::{remap, tracee};
 
 use super::memory::Memory;
+use crate::error::CheckpointError;
 use crate::image::{Advice, Area, Backing, ConnectionEnd, Ends, READ, Socket, WRITE};
 
 /// Maximum time for which a round waits for bytes in flight.
@@ -68,8 +69,8 @@ impl Network {
     /// # Errors
     /// Fails for any other socket, with a text for the user. The text says whether the socket belongs to
     /// Tutti or to the program.
-    pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Result<Socket, String> {
-        let text = |error: io::Error| format!("a socket that cannot be looked at: {error}");
+    pub fn take(&mut self, pid: i32, number: i32, file: u32) -> Result<Socket, CheckpointError> {
+        let text = |error: io::Error| CheckpointError::system("a socket that cannot be looked at")(error);
         let socket = remap::object_of(Pid(pid), number).map_err(text)?;
         // A connection with an I/O server carries no data while a rank is stopped.
         if kept_socket::is_renewed(socket.as_fd()) {
@@ -177,14 +178,13 @@ impl Network {
 
 /// Describes a socket that cannot be saved. A connection with netd is recognised by the name of its other
 /// end.
-fn owner_of(socket: BorrowedFd<'_>) -> String {
+fn owner_of(socket: BorrowedFd<'_>) -> CheckpointError {
     let what = kept_socket::describe(socket);
     let is_netd = kept_socket::peer_name(socket).is_some_and(|name| name.starts_with(NETD));
-    if is_netd {
-        "a connection of Tutti's own with `tutti netd` that is not made yet; try again".to_string()
-    } else {
-        format!("a socket of its own, {what}")
-    }
+    CheckpointError::Obstacle(match is_netd {
+        true => "a connection of Tutti's own with `tutti netd` that is not made yet; try again".to_string(),
+        false => format!("a socket of its own, {what}"),
+    })
 }
 
 /// Returns an address in the same form at both ends of a connection: IPv4 addresses mapped to IPv6 become

@@ -17,6 +17,7 @@ use tutti_sys::{remap, tracee};
 
 use super::areas;
 use super::network::Network;
+use crate::error::CheckpointError;
 use crate::image::{Descriptor, OpenFile, OpenKind, Role, Timer};
 
 /// Maximum bytes of a deleted file that is saved. After a restart it is kept in memory.
@@ -79,14 +80,14 @@ impl Found {
         pid: i32,
         roles: &[(Identity, Role)],
         holders: &[i32],
-    ) -> Result<Vec<Descriptor>, String> {
-        let numbers = numbers(pid).map_err(|error| error.to_string())?;
+    ) -> Result<Vec<Descriptor>, CheckpointError> {
+        let numbers = numbers(pid)?;
         let mut found = Vec::with_capacity(numbers.len());
         for number in numbers {
             let link = std::fs::read_link(format!("/proc/{pid}/fd/{number}"));
-            let link = link.map_err(|error| error.to_string())?.as_os_str().as_bytes().to_vec();
+            let link = link?.as_os_str().as_bytes().to_vec();
             let info = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{number}"));
-            let info = info.map_err(|error| error.to_string())?;
+            let info = info?;
             let flags = octal(&info, "flags:").unwrap_or(0);
             let flags_kept = flags & !libc::O_CLOEXEC;
             let is_holder = holders.contains(&number) && is_of_packet_program(&link);
@@ -105,7 +106,7 @@ impl Found {
             found.iter().filter(is_watcher).map(|descriptor| (descriptor.file, descriptor.number)).collect();
         if let Some(number) = watchers.values().nth(1) {
             // The kernel does not report which of them watches which memory.
-            return Err(format!("a second userfaultfd (descriptor {number})"));
+            return Err(CheckpointError::Obstacle(format!("a second userfaultfd (descriptor {number})")));
         }
         Ok(found)
     }
@@ -129,7 +130,7 @@ impl Found {
         info: &str,
         flags: i32,
         roles: &[(Identity, Role)],
-    ) -> Result<u32, String> {
+    ) -> Result<u32, CheckpointError> {
         let like = self.by_link.get(link).map_or(&[][..], Vec::as_slice);
         let same =
             like.iter().find(|&&file| tracee::same_open_file(self.owners[file as usize], (pid, number)));
@@ -137,7 +138,8 @@ impl Found {
             return Ok(file);
         }
         let path = format!("/proc/{pid}/fd/{number}");
-        let known = std::fs::metadata(&path).map_err(|error| format!("descriptor {number}: {error}"))?;
+        let known =
+            std::fs::metadata(&path).map_err(CheckpointError::system(format!("descriptor {number}")))?;
         let identity = (known.dev(), known.ino());
         let role = roles.iter().find(|(role, _)| *role == identity).map(|(_, role)| *role);
         // A program may also open the file of its standard input itself; that one is an ordinary file.
@@ -168,11 +170,11 @@ impl Found {
         info: &str,
         flags: i32,
         known: &Metadata,
-    ) -> Result<OpenKind, String> {
+    ) -> Result<OpenKind, CheckpointError> {
         let identity = (known.dev(), known.ino());
         let text = String::from_utf8_lossy(link).into_owned();
         let offset = decimal(info, "pos:").unwrap_or(0);
-        let refused = |what: &str| Err(format!("{what} (descriptor {number})"));
+        let refused = |what: &str| Err(CheckpointError::Obstacle(format!("{what} (descriptor {number})")));
         let mut kept_bytes = || {
             let object = self.object(identity, link, Some((pid, number)));
             match self.named[object as usize].1 {
@@ -198,14 +200,14 @@ impl Found {
         if text.starts_with("pipe:[") {
             let is_written = flags & libc::O_ACCMODE == libc::O_WRONLY;
             if !is_written {
-                let held = content_of_pipe(pid, number).map_err(|error| error.to_string())?;
+                let held = content_of_pipe(pid, number)?;
                 self.pipes.insert(identity.1, held);
             }
             return Ok(OpenKind::Pipe(identity.1, is_written));
         }
         if text.starts_with("socket:[") {
             let socket = self.network.take(pid, number, self.files.len() as u32);
-            return socket.map(OpenKind::Socket).or_else(|what| refused(&what));
+            return socket.map(OpenKind::Socket).or_else(|error| refused(&error.to_string()));
         }
         if known.file_type().is_fifo() {
             return refused(&format!("the open named pipe {text}"));
@@ -241,15 +243,19 @@ fn is_of_packet_program(link: &[u8]) -> bool {
 ///
 /// # Errors
 /// Fails with the reason, as a text for the user.
-fn check_deleted(known: &Metadata, is_on_files: bool) -> Result<(), String> {
+fn check_deleted(known: &Metadata, is_on_files: bool) -> Result<(), CheckpointError> {
     if !is_on_files {
-        Err("lies on no file system for files".to_string())
+        Err(CheckpointError::Obstacle("lies on no file system for files".to_string()))
     } else if !known.is_file() {
-        Err("is no regular file".to_string())
+        Err(CheckpointError::Obstacle("is no regular file".to_string()))
     } else if known.nlink() > 0 {
-        Err("still has another name".to_string())
+        Err(CheckpointError::Obstacle("still has another name".to_string()))
     } else if known.len() > MOST_DELETED {
-        Err(format!("has {} MB, of at most {} that are kept", known.len() >> 20, MOST_DELETED >> 20))
+        Err(CheckpointError::Obstacle(format!(
+            "has {} MB, of at most {} that are kept",
+            known.len() >> 20,
+            MOST_DELETED >> 20
+        )))
     } else {
         Ok(())
     }

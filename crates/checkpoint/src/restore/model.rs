@@ -253,5 +253,5 @@ fn another_kernel_is_refused() {
     own.truncate(2);
     let workplace = Workplace::find(&image, &own).unwrap();
     let refused = plan(&process(image, Vec::new()), &Host::default(), &own, &Inherited::default(), workplace);
-    assert!(refused.unwrap_err().contains("kernel"));
+    assert!(refused.unwrap_err().to_string().contains("kernel"));
 }

@@ -8,6 +8,7 @@ use tutti_sys::tracee::{Registers, SYSCALL, Tracee};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::plan::{self, Argument, CODE_BYTES, Call, DATA_BYTES, Expected, Inherited, Step, Workplace};
+use crate::error::CheckpointError;
 use crate::image::blocks::{BLOCK, Reader};
 use crate::image::{Area, Backing, EXECUTE, Host, Process, READ, Thread, WRITE};
 use crate::process::areas;
@@ -60,12 +61,13 @@ pub fn restore(
     reader: &Reader,
     inherited: &Inherited,
     speak: &mut dyn FnMut(),
-) -> Result<Restored, String> {
-    let text = |error: io::Error| error.to_string();
+) -> Result<Restored, CheckpointError> {
+    let text = CheckpointError::from;
     let main = Tracee::executed(pid).map_err(text)?;
     let listing = std::fs::read_to_string(format!("/proc/{pid}/smaps")).map_err(text)?;
     let own: Vec<Area> = areas::parse(&listing)?.into_iter().map(|listed| listed.area).collect();
-    let workplace = Workplace::find(&image.areas, &own).ok_or("its addresses leave no gap")?;
+    let workplace = Workplace::find(&image.areas, &own)
+        .ok_or_else(|| CheckpointError::Changed("its addresses leave no gap".to_string()))?;
     let steps = plan::plan(image, host, &own, inherited, workplace)?;
     check_files(image)?;
     let mut stage = Stage::set(main, pid, &own, workplace, host.kernel_code)?;
@@ -83,7 +85,7 @@ pub fn restore(
 }
 
 /// Checks that private mapped files have not changed since the checkpoint.
-fn check_files(image: &Process) -> Result<(), String> {
+fn check_files(image: &Process) -> Result<(), CheckpointError> {
     let mapped = image.areas.iter().filter_map(|area| match &area.backing {
         Backing::File(file) if !area.shared => Some(file),
         _ => None,
@@ -91,7 +93,9 @@ fn check_files(image: &Process) -> Result<(), String> {
     for file in mapped {
         let path = String::from_utf8_lossy(&file.path);
         if areas::identify(&path)? != *file {
-            return Err(format!("the file {path} has changed since the checkpoint"));
+            return Err(CheckpointError::Changed(format!(
+                "the file {path} has changed since the checkpoint"
+            )));
         }
     }
     Ok(())
@@ -151,15 +155,24 @@ struct Stage {
 
 impl Stage {
     /// Maps the pages for the calls, after a check that the kernel maps the same code as in the image.
-    fn set(main: Tracee, pid: i32, own: &[Area], workplace: Workplace, code: u128) -> Result<Stage, String> {
-        let text = |error: io::Error| error.to_string();
+    fn set(
+        main: Tracee,
+        pid: i32,
+        own: &[Area],
+        workplace: Workplace,
+        code: u128,
+    ) -> Result<Stage, CheckpointError> {
+        let text = CheckpointError::from;
         let memory = Memory::open(pid).map_err(text)?;
         let registers = main.registers().map_err(text)?;
         main.set_mask(ALL_SIGNALS).map_err(text)?;
-        let (gadget, found) =
-            kernel_call(own, &memory).ok_or("the kernel maps no code into processes here")?;
+        let (gadget, found) = kernel_call(own, &memory).ok_or_else(|| {
+            CheckpointError::Changed("the kernel maps no code into processes here".to_string())
+        })?;
         if found != code {
-            return Err("the kernel here is another: it maps other code into processes".to_string());
+            return Err(CheckpointError::Changed(
+                "the kernel here is another: it maps other code into processes".to_string(),
+            ));
         }
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
         for (address, bytes, protection) in
@@ -172,7 +185,7 @@ impl Stage {
         Ok(Stage { main, pid, registers, memory, workplace, results: Vec::new() })
     }
 
-    fn call(&mut self, call: &Call) -> Result<(), String> {
+    fn call(&mut self, call: &Call) -> Result<(), CheckpointError> {
         let result = self.call_by(self.main, self.registers, call)?;
         self.results.push(result);
         Ok(())
@@ -180,7 +193,7 @@ impl Stage {
 
     /// Executes a call in a thread and checks its result. Bytes among the arguments are copied to the process
     /// first.
-    fn call_by(&self, thread: Tracee, registers: Registers, call: &Call) -> Result<u64, String> {
+    fn call_by(&self, thread: Tracee, registers: Registers, call: &Call) -> Result<u64, CheckpointError> {
         let mut room = self.workplace.data();
         let mut arguments = [0; 6];
         for (place, argument) in arguments.iter_mut().zip(&call.arguments) {
@@ -189,9 +202,12 @@ impl Stage {
                 Argument::Result(back) => self.results[self.results.len() - back],
                 Argument::Bytes(bytes) => {
                     if room + bytes.len() as u64 > self.workplace.data() + DATA_BYTES {
-                        return Err(format!("{}: its arguments are too long", call.what));
+                        return Err(CheckpointError::Changed(format!(
+                            "{}: its arguments are too long",
+                            call.what
+                        )));
                     }
-                    self.memory.write(room, bytes).map_err(|error| format!("{}: {error}", call.what))?;
+                    self.memory.write(room, bytes).map_err(CheckpointError::system(&*call.what))?;
                     let address = room;
                     room += (bytes.len() as u64).next_multiple_of(16);
                     address
@@ -201,17 +217,18 @@ impl Stage {
         let result = thread.call(&registers, self.workplace.start, call.number, arguments);
         match (result, call.expected) {
             (Ok(result), Expected::Exactly(expected)) if result != expected => {
-                Err(format!("{}: {result:#x} instead of {expected:#x}", call.what))
+                Err(CheckpointError::Changed(format!("{}: {result:#x} instead of {expected:#x}", call.what)))
             }
             (Ok(result), _) => Ok(result),
             (Err(_), Expected::Any) => Ok(0),
-            (Err(error), _) => Err(format!("{}: {error}", call.what)),
+            (Err(error), _) => Err(CheckpointError::system(&*call.what)(error)),
         }
     }
 
     /// Creates the threads, restores the state of each, and unmaps the pages of the calls.
-    fn make_threads(self, image: &Process) -> Result<Restored, String> {
-        let text = |error: io::Error| error.to_string();
+    fn make_threads(self, image: &Process) -> Result<Restored, CheckpointError> {
+        let text = CheckpointError::from;
+        let other = |what: &str| CheckpointError::Changed(what.to_string());
         let stack = self.workplace.data() + DATA_BYTES;
         let mut threads = Vec::with_capacity(image.threads.len());
         for (index, thread) in image.threads.iter().enumerate() {
@@ -220,7 +237,7 @@ impl Stage {
                 _ => self
                     .main
                     .start_thread(&self.registers, self.workplace.start, stack)
-                    .map_err(|error| format!("a thread cannot be started: {error}"))?,
+                    .map_err(CheckpointError::system("a thread cannot be started"))?,
             };
             made.set_mask(ALL_SIGNALS).map_err(text)?;
             let registers = made.registers().map_err(text)?;
@@ -243,10 +260,10 @@ impl Stage {
         for ((made, _), thread) in threads.iter().zip(&image.threads) {
             let words = thread.registers[..]
                 .try_into()
-                .map_err(|_| "its registers are not those of this processor")?;
+                .map_err(|_| other("its registers are not those of this processor"))?;
             made.set_registers(&Registers(words).resumed_elsewhere()).map_err(text)?;
             made.set_extended(&thread.extended)
-                .map_err(|_| "the processor here has other registers than that of the image")?;
+                .map_err(|_| other("the processor here has other registers than that of the image"))?;
         }
         Ok(Restored { pid: self.pid, threads })
     }

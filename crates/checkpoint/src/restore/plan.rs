@@ -17,6 +17,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::error::CheckpointError;
 use crate::image::{Area, Backing, Descriptor, Host, OpenKind, Process, READ, Thread, WRITE};
 
 const PAGE: u64 = 4096;
@@ -145,7 +146,7 @@ pub fn plan(
     own: &[Area],
     inherited: &Inherited,
     workplace: Workplace,
-) -> Result<Vec<Step>, String> {
+) -> Result<Vec<Step>, CheckpointError> {
     let highest = image.descriptors.iter().map(|descriptor| descriptor.number);
     let highest = highest.chain(inherited.files.values().chain(inherited.objects.values()).copied()).max();
     let base = highest.unwrap_or(2).max(2) as u64 + 1;
@@ -201,7 +202,7 @@ impl Planner<'_> {
     }
 
     /// Moves the areas of the kernel: first to free addresses in the gap, then to their old ones.
-    fn place_kernel_areas(&mut self, own: &[Area], workplace: Workplace) -> Result<(), String> {
+    fn place_kernel_areas(&mut self, own: &[Area], workplace: Workplace) -> Result<(), CheckpointError> {
         let kernel = |area: &&Area| matches!(area.backing, Backing::Kernel(_));
         let wanted: Vec<&Area> = self.image.areas.iter().filter(kernel).collect();
         let there: Vec<&Area> = own.iter().filter(kernel).collect();
@@ -211,13 +212,17 @@ impl Planner<'_> {
             let target = wanted.iter().find(|target| target.backing == area.backing);
             let bytes = area.end - area.start;
             let Some(target) = target.filter(|target| target.end - target.start == bytes) else {
-                return Err("the kernel maps other code into processes here".to_string());
+                return Err(CheckpointError::Changed(
+                    "the kernel maps other code into processes here".to_string(),
+                ));
             };
             moves.push((area.start, waiting, target.start, bytes));
             waiting += bytes + PAGE;
         }
         if moves.len() != wanted.len() {
-            return Err("the kernel maps other code into processes here".to_string());
+            return Err(CheckpointError::Changed(
+                "the kernel maps other code into processes here".to_string(),
+            ));
         }
         let flags = (libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) as u64;
         for &(from, waiting, _, bytes) in &moves {

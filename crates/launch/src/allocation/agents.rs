@@ -4,6 +4,7 @@
 //! the resource manager's own command, ssh. Of the launchers, the one that named the hosts comes first.
 
 use super::{Allocation, Surroundings};
+use crate::error::LaunchError;
 
 /// Arguments of ssh that disable questions and forwarding.
 const SSH_OPTIONS: &str = "-x -o BatchMode=yes -o ConnectTimeout=10";
@@ -123,11 +124,14 @@ pub fn known() -> String {
 ///
 /// # Errors
 /// Fails with the reason if the method is unknown or unsupported.
-pub fn named(name: &str) -> Result<Way, String> {
+pub fn named(name: &str) -> Result<Way, LaunchError> {
     match AGENTS.iter().find(|row| row.0.contains(&name)).map(|row| row.2) {
-        Some(Refused(reason)) => Err(reason.to_string()),
+        Some(Refused(reason)) => Err(LaunchError::Invalid(reason.to_string())),
         Some(way) => Ok(way),
-        None => Err(format!("one of {} is needed; others have to be given by --agent CMD", known())),
+        None => Err(LaunchError::Invalid(format!(
+            "one of {} is needed; others have to be given by --agent CMD",
+            known()
+        ))),
     }
 }
 
@@ -162,7 +166,7 @@ pub fn choose(
     said: AgentChoice<'_>,
     around: &dyn Surroundings,
     allocation: Option<&Allocation>,
-) -> Result<Agent, String> {
+) -> Result<Agent, LaunchError> {
     let mut notes = Vec::new();
     let families = families(allocation);
     let arguments = families.iter().find_map(|row| first(around, row.arguments));
@@ -279,6 +283,7 @@ mod tests {
         assert!(
             choose(AgentChoice { name: Some("moon"), ..none }, &Sample(&[]), None)
                 .unwrap_err()
+                .to_string()
                 .contains("one of ssh, ")
         );
     }

@@ -5,6 +5,7 @@
 //! skipping a host would make the job smaller.
 
 use super::ranges;
+use crate::error::LaunchError;
 
 /// Host in a file, with its slots.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,21 +23,24 @@ impl Entry {
 }
 
 /// Parses each line that has more than a comment.
-fn by_line(text: &str, parse: impl Fn(&str) -> Result<Entry, String>) -> Result<Vec<Entry>, String> {
+fn by_line(
+    text: &str,
+    parse: impl Fn(&str) -> Result<Entry, LaunchError>,
+) -> Result<Vec<Entry>, LaunchError> {
     let lines = (1..).zip(text.lines().map(|line| line.split('#').next().unwrap_or("").trim()));
     lines
         .filter(|(_, line)| !line.is_empty())
-        .map(|(number, line)| parse(line).map_err(|reason| format!("line {number}: {reason}")))
+        .map(|(number, line)| parse(line).map_err(|error| error.in_place(format!("line {number}"))))
         .collect()
 }
 
-fn count(text: &str) -> Result<u32, String> {
+fn count(text: &str) -> Result<u32, LaunchError> {
     let number = text.parse().ok().filter(|&slots| slots > 0);
-    number.ok_or_else(|| format!("{text:?} is not a number of slots"))
+    number.ok_or_else(|| LaunchError::Invalid(format!("{text:?} is not a number of slots")))
 }
 
 /// Splits `NAME:SLOTS`. An IPv6 address has colons of its own.
-fn with_slots(word: &str) -> Result<Entry, String> {
+fn with_slots(word: &str) -> Result<Entry, LaunchError> {
     match word.split_once(':') {
         Some((name, slots)) if !slots.contains(':') => Ok(Entry::new(name, Some(count(slots)?))),
         _ => Ok(Entry::new(word, None)),
@@ -48,7 +52,7 @@ fn with_slots(word: &str) -> Result<Entry, String> {
 ///
 /// # Errors
 /// Fails with a line that cannot be parsed, or a word that Tutti does not support: `ifname=`, `user=`.
-pub fn hydra(text: &str) -> Result<Vec<Entry>, String> {
+pub fn hydra(text: &str) -> Result<Vec<Entry>, LaunchError> {
     by_line(text, |line| {
         let mut words = line.split_whitespace();
         let entry = with_slots(words.next().unwrap_or(""))?;
@@ -56,11 +60,21 @@ pub fn hydra(text: &str) -> Result<Vec<Entry>, String> {
             match word.split_once('=') {
                 // The binding of ranks is the same on all hosts (--bind-to).
                 Some(("binding", _)) => {}
-                Some(("ifname", _)) => return Err(format!("{word}: not supported here: --interface NAME")),
-                Some(("user", _)) => {
-                    return Err(format!("{word}: not supported here: User in ~/.ssh/config"));
+                Some(("ifname", _)) => {
+                    return Err(LaunchError::Invalid(format!(
+                        "{word}: not supported here: --interface NAME"
+                    )));
                 }
-                _ => return Err(format!("{word}: not understood; a line is NAME[:SLOTS]")),
+                Some(("user", _)) => {
+                    return Err(LaunchError::Invalid(format!(
+                        "{word}: not supported here: User in ~/.ssh/config"
+                    )));
+                }
+                _ => {
+                    return Err(LaunchError::Invalid(format!(
+                        "{word}: not understood; a line is NAME[:SLOTS]"
+                    )));
+                }
             }
         }
         Ok(entry)
@@ -71,7 +85,7 @@ pub fn hydra(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails like [`hydra`].
-pub fn intel(text: &str) -> Result<Vec<Entry>, String> {
+pub fn intel(text: &str) -> Result<Vec<Entry>, LaunchError> {
     let mut entries = Vec::new();
     for entry in hydra(text)? {
         let names = ranges::expand(&entry.name)?;
@@ -84,19 +98,25 @@ pub fn intel(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a line that cannot be parsed. Relative (`+n1`) and excluded (`^x`) hosts are not supported.
-pub fn open_mpi(text: &str) -> Result<Vec<Entry>, String> {
+pub fn open_mpi(text: &str) -> Result<Vec<Entry>, LaunchError> {
     by_line(text, |line| {
         let line = line.replace('=', " = ");
         let mut words = line.split_whitespace();
         let mut entry = with_slots(words.next().unwrap_or(""))?;
         while let Some(word) = words.next() {
             let (Some("="), Some(value)) = (words.next(), words.next()) else {
-                return Err(format!("{word}: not understood; a line is NAME [slots=N]"));
+                return Err(LaunchError::Invalid(format!(
+                    "{word}: not understood; a line is NAME [slots=N]"
+                )));
             };
             match word {
                 "slots" | "slot" | "count" | "cpu" | "cpus" | "cores" => entry.slots = Some(count(value)?),
                 "max_slots" | "max-slots" | "slots_max" | "slots-max" | "cpus_max" | "cpus-max" => {}
-                _ => return Err(format!("{word}={value}: not understood; a line is NAME [slots=N]")),
+                _ => {
+                    return Err(LaunchError::Invalid(format!(
+                        "{word}={value}: not understood; a line is NAME [slots=N]"
+                    )));
+                }
             }
         }
         Ok(entry)
@@ -107,7 +127,7 @@ pub fn open_mpi(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a line that has no number of slots.
-pub fn grid_engine(text: &str) -> Result<Vec<Entry>, String> {
+pub fn grid_engine(text: &str) -> Result<Vec<Entry>, LaunchError> {
     by_line(text, |line| {
         let mut words = line.split_whitespace();
         let (name, slots) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
@@ -119,7 +139,7 @@ pub fn grid_engine(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Never fails; the type is that of all parsers.
-pub fn names(text: &str) -> Result<Vec<Entry>, String> {
+pub fn names(text: &str) -> Result<Vec<Entry>, LaunchError> {
     let words = text.split([' ', ',', '\t', '\n', '\r']).filter(|word| !word.is_empty());
     Ok(words.map(|name| Entry::new(name, Some(1))).collect())
 }
@@ -128,11 +148,11 @@ pub fn names(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a host that has no number.
-pub fn pairs(text: &str) -> Result<Vec<Entry>, String> {
+pub fn pairs(text: &str) -> Result<Vec<Entry>, LaunchError> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let pairs = words.chunks(2).map(|pair| match pair {
         [name, slots] => Ok(Entry::new(name, Some(count(slots)?))),
-        _ => Err(format!("{} has no number of slots", pair.join(" "))),
+        _ => Err(LaunchError::Invalid(format!("{} has no number of slots", pair.join(" ")))),
     });
     pairs.collect()
 }
@@ -141,7 +161,7 @@ pub fn pairs(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a number of slots that is malformed.
-pub fn listed(text: &str) -> Result<Vec<Entry>, String> {
+pub fn listed(text: &str) -> Result<Vec<Entry>, LaunchError> {
     text.split([',', ' ']).filter(|word| !word.is_empty()).map(with_slots).collect()
 }
 
@@ -149,7 +169,7 @@ pub fn listed(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a malformed range.
-pub fn groups(text: &str) -> Result<Vec<Entry>, String> {
+pub fn groups(text: &str) -> Result<Vec<Entry>, LaunchError> {
     Ok(ranges::expand(text)?.iter().map(|name| Entry::new(name, None)).collect())
 }
 
@@ -158,12 +178,14 @@ pub fn groups(text: &str) -> Result<Vec<Entry>, String> {
 ///
 /// # Errors
 /// Fails with a reply that cannot be parsed.
-pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, String> {
+pub fn flux(hostlist: &str, info: &str) -> Result<Vec<Entry>, LaunchError> {
     let names = ranges::expand(hostlist.trim())?;
     let words: Vec<&str> = info.split([' ', ',', '\n']).filter(|word| !word.is_empty()).collect();
     let cores =
         words.windows(2).find(|pair| pair[1].starts_with("Core")).and_then(|pair| pair[0].parse().ok());
-    let cores: usize = cores.ok_or_else(|| format!("flux resource info: {info:?} has no number of cores"))?;
+    let cores: usize = cores.ok_or_else(|| {
+        LaunchError::Invalid(format!("flux resource info: {info:?} has no number of cores"))
+    })?;
     let slots = u32::try_from(cores / names.len()).unwrap_or(u32::MAX).max(1);
     Ok(names.iter().map(|name| Entry::new(name, Some(slots))).collect())
 }
@@ -183,7 +205,7 @@ pub fn abbreviated(names: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    fn check(parse: fn(&str) -> Result<Vec<Entry>, String>, text: &str, expected: Result<&str, &str>) {
+    fn check(parse: fn(&str) -> Result<Vec<Entry>, LaunchError>, text: &str, expected: Result<&str, &str>) {
         match (parse(text), expected) {
             (Ok(got), Ok(expected)) => {
                 let slots = |entry: &Entry| entry.slots.map_or(String::new(), |slots| format!(":{slots}"));
@@ -191,7 +213,7 @@ mod tests {
                     got.iter().map(|entry| format!("{}{}", entry.name, slots(entry))).collect();
                 assert_eq!(shown.join(" "), expected, "{text:?}");
             }
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, expected) => panic!("{text:?}: {got:?} instead of {expected:?}"),
         }
     }

@@ -9,6 +9,9 @@
 //! functions of texts: [`host_files`] and [`ranges`]. [`Surroundings`] gives access to the environment
 //! itself.
 
+use std::fmt;
+
+use crate::error::LaunchError;
 use crate::hosts::{self, Host};
 
 pub mod agents;
@@ -26,12 +29,12 @@ pub trait Surroundings {
     ///
     /// # Errors
     /// Returns the reason, with the name of the file.
-    fn read(&self, file: &str) -> Result<String, String>;
+    fn read(&self, file: &str) -> Result<String, LaunchError>;
     /// Runs a command and returns its output.
     ///
     /// # Errors
     /// Returns the reason, with the command.
-    fn output(&self, command: &[&str]) -> Result<String, String>;
+    fn output(&self, command: &[&str]) -> Result<String, LaunchError>;
     /// Returns true if a program of this name is in PATH.
     fn has_program(&self, name: &str) -> bool;
 }
@@ -40,9 +43,9 @@ pub trait Surroundings {
 #[derive(Clone, Copy, Debug)]
 enum Form {
     /// Path of a host file, read by this parser.
-    File(fn(&str) -> Result<Vec<Entry>, String>),
+    File(fn(&str) -> Result<Vec<Entry>, LaunchError>),
     /// Hosts of this text, read by this parser.
-    Text(fn(&str) -> Result<Vec<Entry>, String>),
+    Text(fn(&str) -> Result<Vec<Entry>, LaunchError>),
     /// Slurm's ranges, with slots in other variables.
     Slurm,
     /// Address of a Flux instance, which is queried for its hosts.
@@ -131,10 +134,10 @@ pub struct Allocation {
 ///
 /// # Errors
 /// Fails if the first variable that is set cannot be parsed, with its name and the reason.
-pub fn find(around: &dyn Surroundings) -> Result<Option<Allocation>, String> {
+pub fn find(around: &dyn Surroundings) -> Result<Option<Allocation>, LaunchError> {
     let mut set = SOURCES.iter().filter_map(|row| Some((row, around.variable(row.variable)?)));
     let Some((row, value)) = set.next() else { return Ok(None) };
-    let found = row.hosts(around, &value).map_err(|reason| row.complain(&reason))?;
+    let found = row.hosts(around, &value).map_err(|error| row.complain(error))?;
     if found.is_empty() {
         return Err(row.complain("it names no host"));
     }
@@ -165,14 +168,15 @@ impl Source {
         format!("{} ({})", self.variable, self.owner)
     }
 
-    fn complain(&self, reason: &str) -> String {
-        format!("{}: {reason}; name the hosts by --host or --hostfile", self.shown())
+    fn complain(&self, reason: impl fmt::Display) -> LaunchError {
+        let shown = self.shown();
+        LaunchError::Invalid(format!("{shown}: {reason}; name the hosts by --host or --hostfile"))
     }
 
     /// Returns the hosts that the value of this variable names.
-    fn hosts(&self, around: &dyn Surroundings, value: &str) -> Result<Vec<Host>, String> {
+    fn hosts(&self, around: &dyn Surroundings, value: &str) -> Result<Vec<Host>, LaunchError> {
         let entries = match self.form {
-            File(parse) => parse(&around.read(value)?).map_err(|reason| format!("{value}: {reason}"))?,
+            File(parse) => parse(&around.read(value)?).map_err(|error| error.in_place(value))?,
             Text(parse) => parse(value)?,
             Slurm => ranges::slurm(value, |name| around.variable(name))?,
             Flux => {
@@ -196,13 +200,17 @@ impl Source {
 const DEFAULT_SLOTS: [&str; 3] =
     ["OMPI_MCA_orte_set_default_slots", "PRTE_MCA_prte_set_default_slots", "OMPI_MCA_prte_set_default_slots"];
 
-fn default_slots(around: &dyn Surroundings) -> Result<u32, String> {
+fn default_slots(around: &dyn Surroundings) -> Result<u32, LaunchError> {
     let Some((name, value)) = DEFAULT_SLOTS.into_iter().find_map(|name| Some((name, around.variable(name)?)))
     else {
         return Ok(1);
     };
     let slots = value.trim().parse().ok().filter(|slots| *slots > 0);
-    slots.ok_or_else(|| format!("{name}={value}: a number of slots is needed (others are not supported)"))
+    slots.ok_or_else(|| {
+        LaunchError::Invalid(format!(
+            "{name}={value}: a number of slots is needed (others are not supported)"
+        ))
+    })
 }
 
 /// Ranks on each host in the meaning of `I_MPI_PERHOST`.
@@ -221,14 +229,16 @@ pub enum PerHost {
 ///
 /// # Errors
 /// Fails if the value is unknown to Intel MPI.
-pub fn per_host(around: &dyn Surroundings) -> Result<Option<PerHost>, String> {
+pub fn per_host(around: &dyn Surroundings) -> Result<Option<PerHost>, LaunchError> {
     let Some(value) = around.variable("I_MPI_PERHOST") else { return Ok(None) };
     match value.trim() {
         "all" => Ok(Some(PerHost::Processors)),
         "allcores" => Ok(Some(PerHost::Cores)),
         number => match number.parse() {
             Ok(ranks) if ranks > 0 => Ok(Some(PerHost::Ranks(ranks))),
-            _ => Err(format!("I_MPI_PERHOST={value}: a number, all or allcores is needed")),
+            _ => Err(LaunchError::Invalid(format!(
+                "I_MPI_PERHOST={value}: a number, all or allcores is needed"
+            ))),
         },
     }
 }
@@ -246,13 +256,13 @@ mod tests {
             Some(found.1.to_string()).filter(|value| !value.trim().is_empty())
         }
 
-        fn read(&self, file: &str) -> Result<String, String> {
-            self.variable(file).ok_or_else(|| format!("{file}: no such file"))
+        fn read(&self, file: &str) -> Result<String, LaunchError> {
+            self.variable(file).ok_or_else(|| LaunchError::Invalid(format!("{file}: no such file")))
         }
 
-        fn output(&self, command: &[&str]) -> Result<String, String> {
+        fn output(&self, command: &[&str]) -> Result<String, LaunchError> {
             let command = command.join(" ");
-            self.variable(&command).ok_or_else(|| format!("{command}: not found"))
+            self.variable(&command).ok_or_else(|| LaunchError::Invalid(format!("{command}: not found")))
         }
 
         fn has_program(&self, name: &str) -> bool {
@@ -271,7 +281,7 @@ mod tests {
                 });
                 assert_eq!(shown, expected, "{given:?}");
             }
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, expected) => panic!("{got:?} instead of {expected:?}"),
         }
     }
@@ -366,7 +376,7 @@ mod tests {
             per_host(&Sample(&[("I_MPI_PERHOST", value)])),
             expected,
         ) {
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, expected) => assert_eq!(got.ok(), expected.ok(), "{value}"),
         };
         check("", Ok(None));

@@ -2,6 +2,7 @@
 //! `2(x3),1`.
 
 use super::host_files::Entry;
+use crate::error::LaunchError;
 
 /// Maximum number of hosts of an allocation, which limits the expansion of ranges.
 const MOST_HOSTS: usize = 1 << 20;
@@ -10,11 +11,13 @@ const MOST_HOSTS: usize = 1 << 20;
 ///
 /// # Errors
 /// Fails if the list or the slots cannot be parsed.
-pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Vec<Entry>, String> {
-    let names = expand(list).map_err(|reason| format!("{list:?}: {reason}"))?;
+pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Vec<Entry>, LaunchError> {
+    let names = expand(list).map_err(|error| error.in_place(format!("{list:?}")))?;
     let tasks = ["SLURM_TASKS_PER_NODE", "SLURM_JOB_CPUS_PER_NODE"].into_iter().find_map(&variable);
     let slots = tasks.map_or(Ok(vec![1; names.len()]), |text| {
-        counts(&text).ok_or_else(|| format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
+        counts(&text).ok_or_else(|| {
+            LaunchError::Invalid(format!("SLURM_TASKS_PER_NODE {text:?}: not a list of counts"))
+        })
     })?;
     let entries = names.into_iter().enumerate().map(|(at, name)| {
         // The list of counts may be shorter than that of hosts. Its last count holds for the other hosts.
@@ -28,16 +31,17 @@ pub fn slurm(list: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Ve
 ///
 /// # Errors
 /// Fails with the malformed part.
-pub fn expand(list: &str) -> Result<Vec<String>, String> {
+pub fn expand(list: &str) -> Result<Vec<String>, LaunchError> {
     let mut names = Vec::new();
     for item in split_outside(list) {
         let mut heads = vec![String::new()];
         let mut rest = item;
         while let Some((before, after)) = rest.split_once('[') {
-            let (inside, after) = after.split_once(']').ok_or("a bracket is open")?;
+            let (inside, after) =
+                after.split_once(']').ok_or_else(|| LaunchError::Invalid("a bracket is open".to_string()))?;
             let numbers = ranges(inside)?;
             if heads.len().saturating_mul(numbers.len()) > MOST_HOSTS {
-                return Err("too many hosts".to_string());
+                return Err(LaunchError::Invalid("too many hosts".to_string()));
             }
             heads = heads
                 .iter()
@@ -47,7 +51,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
         }
         names.extend(heads.into_iter().map(|head| head + rest).filter(|name| !name.is_empty()));
     }
-    if names.is_empty() { Err("it names no host".to_string()) } else { Ok(names) }
+    if names.is_empty() { Err(LaunchError::Invalid("it names no host".to_string())) } else { Ok(names) }
 }
 
 /// Splits at commas that are not in brackets.
@@ -65,14 +69,16 @@ fn split_outside(list: &str) -> Vec<&str> {
 }
 
 /// Expands `1-3,07-09` to `1 2 3 07 08 09`.
-fn ranges(text: &str) -> Result<Vec<String>, String> {
+fn ranges(text: &str) -> Result<Vec<String>, LaunchError> {
     let mut numbers = Vec::new();
     for range in text.split(',') {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{range:?} is not a range"));
+        let number = |text: &str| {
+            text.parse::<u32>().map_err(|_| LaunchError::Invalid(format!("{range:?} is not a range")))
+        };
         let (low, high, width) = (number(first)?, number(last)?, first.len());
         if high < low || (high - low) as usize >= MOST_HOSTS - numbers.len() {
-            return Err(format!("{range:?} is not a range"));
+            return Err(LaunchError::Invalid(format!("{range:?} is not a range")));
         }
         numbers.extend((low..=high).map(|number| format!("{number:0width$}")));
     }
@@ -108,7 +114,7 @@ mod tests {
                     got.iter().map(|entry| format!("{}:{}", entry.name, slots(entry))).collect();
                 assert_eq!(shown.join(" "), expected, "{list:?}");
             }
-            (Err(error), Err(part)) => assert!(error.contains(part), "{error}"),
+            (Err(error), Err(part)) => assert!(error.to_string().contains(part), "{error}"),
             (got, expected) => panic!("{got:?} instead of {expected:?}"),
         }
     }

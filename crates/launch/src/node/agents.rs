@@ -36,7 +36,8 @@ impl Node {
     /// Starts the agent of a child, after this daemon listens for connections.
     pub(super) fn start_agent(&mut self, child: u32) {
         let Some(job) = self.daemon.job().cloned() else { return };
-        if let Err(reason) = self.listen(&job) {
+        if let Err(error) = self.listen(&job) {
+            let reason = error.to_string();
             self.events.push_back(Event::Refused { status: STATUS_USAGE, reason });
             return;
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Node;
 use crate::connections::Heard;
+use crate::error::LaunchError;
 use crate::program::HostJob;
 use crate::root::placement_of;
 use crate::tree::daemon::Event;
@@ -85,7 +86,7 @@ impl Node {
     }
 
     /// Opens the listening sockets for children, once.
-    pub(super) fn listen(&mut self, job: &JobInfo) -> Result<(), String> {
+    pub(super) fn listen(&mut self, job: &JobInfo) -> Result<(), LaunchError> {
         if !self.listening.is_empty() {
             return Ok(());
         }
@@ -99,12 +100,11 @@ impl Node {
                 eprintln!(
                     "mpirun: waiting for the name server to tell where {names} is; --interface NAME makes the question needless"
                 );
-            })
-            .map_err(|error| error.to_string())?,
+            })?,
         };
         let ports = job.ports.and_then(|(low, high)| PortRange::new(low, high));
         let listening = self.connections.listen(&addresses, ports, &self.poller);
-        self.listening = listening.map_err(|error| format!("cannot listen: {error}"))?;
+        self.listening = listening.map_err(LaunchError::system("cannot listen"))?;
         let own = addresses.first().filter(|address| !IpAddr::is_unspecified(address));
         if let Some(address) = own.filter(|_| self.interface.is_empty()) {
             self.interface = address.to_string();

@@ -9,6 +9,7 @@ use std::path::Path;
 use tutti_sys::files;
 
 use super::row::Reading;
+use crate::error::LaunchError;
 use crate::generated::foreign::{OPTIONS, PARAMETERS};
 
 /// Treatment of an option of another launcher.
@@ -60,7 +61,7 @@ pub(super) fn take(
     text: &str,
     values: &[String],
     rest: &mut VecDeque<OsString>,
-) -> Result<(), String> {
+) -> Result<(), LaunchError> {
     match row.verdict {
         Verdict::Same => Ok(()),
         Verdict::Translated(words) => {
@@ -71,7 +72,9 @@ pub(super) fn take(
             reading.ignore([text, &values.join(" ")].join(" ").trim_end(), reason);
             Ok(())
         }
-        Verdict::Refused(reason) => Err(format!("option {text} is not one of Tutti's: {reason}")),
+        Verdict::Refused(reason) => {
+            Err(LaunchError::Invalid(format!("option {text} is not one of Tutti's: {reason}")))
+        }
     }
 }
 
@@ -93,7 +96,7 @@ pub(super) fn parameter(
     name: &str,
     value: &str,
     rest: &mut VecDeque<OsString>,
-) -> Result<(), String> {
+) -> Result<(), LaunchError> {
     let is_it = |pattern: &str| match (pattern.strip_suffix('*'), pattern.split_once('=')) {
         (Some(begin), _) => name.starts_with(begin),
         (None, Some((only, of))) => name == only && value == of,
@@ -109,7 +112,7 @@ pub(super) fn parameter(
             }
             Ok(())
         }
-        Some(Verdict::Refused(reason)) => Err(reason.to_string()),
+        Some(Verdict::Refused(reason)) => Err(LaunchError::Invalid(reason.to_string())),
         Some(Verdict::Ignored(reason)) => {
             reading.ignore(&shown, reason);
             Ok(())
@@ -132,16 +135,17 @@ pub(super) fn parameter_files(
     reading: &mut Reading,
     names: &str,
     rest: &mut VecDeque<OsString>,
-) -> Result<(), String> {
+) -> Result<(), LaunchError> {
     for file in names.split(',') {
-        let bytes = files::read(Path::new(file), PARAMETER_FILE_BYTES).map_err(|error| error.to_string())?;
+        let bytes = files::read(Path::new(file), PARAMETER_FILE_BYTES)?;
         let Ok(text) = String::from_utf8(bytes) else {
             reading.ignore(&format!("file {file}"), "it does not hold parameters of Open MPI");
             continue;
         };
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
-            let (name, value) =
-                line.split_once('=').ok_or_else(|| format!("{file}: {line}: not NAME = VALUE"))?;
+            let (name, value) = line
+                .split_once('=')
+                .ok_or_else(|| LaunchError::Invalid(format!("{file}: {line}: not NAME = VALUE")))?;
             parameter(reading, name.trim(), value.trim(), rest)?;
         }
     }

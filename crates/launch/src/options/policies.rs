@@ -7,10 +7,11 @@ use tutti_topo::text::parse_list;
 
 use super::row::Reading;
 use super::values::count;
+use crate::error::LaunchError;
 use crate::request::{Across, Assignment, BindTo, MapBy, Request};
 
 /// Parses `--map-by POLICY`.
-pub(super) fn map(reading: &mut Reading, text: &str) -> Result<(), String> {
+pub(super) fn map(reading: &mut Reading, text: &str) -> Result<(), LaunchError> {
     let request = &mut reading.request;
     let (first, rest) = text.split_once(':').unwrap_or((text, ""));
     let unit = first.to_ascii_lowercase();
@@ -41,16 +42,21 @@ pub(super) fn map(reading: &mut Reading, text: &str) -> Result<(), String> {
         modify(request, modifier)?;
     }
     match &request.assignment {
-        Assignment::RankFile(name) if name.is_empty() => Err("rankfile needs :file=NAME".to_string()),
+        Assignment::RankFile(name) if name.is_empty() => {
+            Err(LaunchError::Invalid("rankfile needs :file=NAME".to_string()))
+        }
         _ => Ok(()),
     }
 }
 
 /// Parses `ppr:N:UNIT`, and returns the text that follows.
-fn per_unit<'t>(request: &mut Request, text: &'t str) -> Result<&'t str, String> {
+fn per_unit<'t>(request: &mut Request, text: &'t str) -> Result<&'t str, LaunchError> {
     let mut parts = text.splitn(3, ':');
     let number = count(parts.next().unwrap_or(""))?;
-    let unit = parts.next().ok_or("ppr:N:UNIT is needed")?.to_ascii_lowercase();
+    let unit = parts
+        .next()
+        .ok_or_else(|| LaunchError::Invalid("ppr:N:UNIT is needed".to_string()))?
+        .to_ascii_lowercase();
     if unit == "node" || unit == "host" {
         request.per_node = Some(number);
     } else {
@@ -64,7 +70,7 @@ fn per_unit<'t>(request: &mut Request, text: &'t str) -> Result<&'t str, String>
 }
 
 /// Parses a modifier of a policy.
-fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
+fn modify(request: &mut Request, modifier: &str) -> Result<(), LaunchError> {
     let lower = modifier.to_ascii_lowercase();
     match lower.split_once('=') {
         Some(("pe", number)) => {
@@ -76,7 +82,11 @@ fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
             match &mut request.assignment {
                 Assignment::RankFile(file) => *file = name,
                 Assignment::Sequence(file) => *file = Some(name),
-                _ => return Err(format!("modifier {modifier} belongs to seq and rankfile")),
+                _ => {
+                    return Err(LaunchError::Invalid(format!(
+                        "modifier {modifier} belongs to seq and rankfile"
+                    )));
+                }
             }
             return Ok(());
         }
@@ -89,46 +99,46 @@ fn modify(request: &mut Request, modifier: &str) -> Result<(), String> {
         // These modifiers describe the behaviour of Tutti: more ranks than cores are permitted, cores are
         // counted, and spawned jobs inherit nothing.
         "overload-allowed" | "overload" | "span" | "corecpus" | "hwtcpus" | "noinherit" | "ordered" => {}
-        _ => return Err(format!("modifier {modifier} is not supported")),
+        _ => return Err(LaunchError::Invalid(format!("modifier {modifier} is not supported"))),
     }
     Ok(())
 }
 
 /// Parses the name of a unit.
-fn level(text: &str) -> Result<MapBy, String> {
+fn level(text: &str) -> Result<MapBy, LaunchError> {
     match text {
         "slot" | "core" | "hwthread" | "l1cache" | "pu" => Ok(MapBy::Core),
         "l2cache" | "l2" => Ok(MapBy::L2),
         "l3cache" | "l3" => Ok(MapBy::L3),
         "numa" => Ok(MapBy::Numa),
         "package" | "socket" | "skt" => Ok(MapBy::Package),
-        _ => Err("slot, core, l2cache, l3cache, node, numa, package, ppr:N:UNIT, seq, rankfile:file=NAME or pe-list=LIST is needed"
-            .to_string()),
+        _ => Err(LaunchError::Invalid("slot, core, l2cache, l3cache, node, numa, package, ppr:N:UNIT, seq, rankfile:file=NAME or pe-list=LIST is needed"
+            .to_string())),
     }
 }
 
 /// Parses `--rank-by POLICY`.
-pub(super) fn rank(reading: &mut Reading, text: &str) -> Result<(), String> {
+pub(super) fn rank(reading: &mut Reading, text: &str) -> Result<(), LaunchError> {
     let (unit, modifiers) = text.split_once(':').unwrap_or((text, ""));
     let known = ["", "span", "fill"];
     if let Some(wrong) = modifiers.split([':', ',']).find(|modifier| !known.contains(modifier)) {
-        return Err(format!("modifier {wrong} is not supported"));
+        return Err(LaunchError::Invalid(format!("modifier {wrong} is not supported")));
     }
     reading.request.rank_by = Some(match unit.to_ascii_lowercase().as_str() {
         "slot" | "fill" | "core" | "hwthread" | "numa" | "package" | "socket" => Across::Slot,
         "node" | "span" => Across::Node,
-        _ => return Err("slot, node, fill or span is needed".to_string()),
+        _ => return Err(LaunchError::Invalid("slot, node, fill or span is needed".to_string())),
     });
     Ok(())
 }
 
 /// Parses `--bind-to UNIT`.
-pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), String> {
+pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), LaunchError> {
     let (unit, modifiers) = text.split_once(':').unwrap_or((text, ""));
     let known = ["overload-allowed", "overload", "no-overload", "if-supported", "oversubscribe"];
     for modifier in modifiers.split([',', ':']).filter(|modifier| !modifier.is_empty()) {
         if !known.contains(&modifier.to_ascii_lowercase().as_str()) {
-            return Err(format!("modifier {modifier} is not supported"));
+            return Err(LaunchError::Invalid(format!("modifier {modifier} is not supported")));
         }
     }
     reading.request.placing.bind_to = Some(match unit.to_ascii_lowercase().as_str() {
@@ -139,20 +149,28 @@ pub(super) fn bind(reading: &mut Reading, text: &str) -> Result<(), String> {
         "l3cache" | "l3" => BindTo::L3,
         "numa" => BindTo::Numa,
         "package" | "socket" => BindTo::Package,
-        _ => return Err("none, hwthread, core, l2cache, l3cache, numa or package is needed".to_string()),
+        _ => {
+            return Err(LaunchError::Invalid(
+                "none, hwthread, core, l2cache, l3cache, numa or package is needed".to_string(),
+            ));
+        }
     });
     Ok(())
 }
 
 /// Parses a list of core numbers.
-pub(super) fn list(text: &str) -> Result<Vec<u32>, String> {
-    let numbers = parse_list(text).map_err(|error| error.to_string())?;
-    if numbers.is_empty() { Err("a list of numbers is needed".to_string()) } else { Ok(numbers) }
+pub(super) fn list(text: &str) -> Result<Vec<u32>, LaunchError> {
+    let numbers = parse_list(text)?;
+    if numbers.is_empty() {
+        Err(LaunchError::Invalid("a list of numbers is needed".to_string()))
+    } else {
+        Ok(numbers)
+    }
 }
 
 /// Returns the words of a file with a program in each line, joined by `:` as on a command line. A `#` begins
 /// a comment; a `\` at the end continues the line.
-pub(super) fn lines(text: &str, file: &Path) -> Result<Vec<String>, String> {
+pub(super) fn lines(text: &str, file: &Path) -> Result<Vec<String>, LaunchError> {
     let mut words: Vec<String> = Vec::new();
     for line in text.replace("\\\n", " ").lines() {
         let line = line.split('#').next().unwrap_or("").trim();
@@ -162,8 +180,9 @@ pub(super) fn lines(text: &str, file: &Path) -> Result<Vec<String>, String> {
         if !words.is_empty() && words.last().is_some_and(|word| word != ":") && !line.starts_with(':') {
             words.push(":".to_string());
         }
-        words
-            .extend(split(line).ok_or_else(|| format!("{}: {line}: a quote is not closed", file.display()))?);
+        words.extend(split(line).ok_or_else(|| {
+            LaunchError::Invalid(format!("{}: {line}: a quote is not closed", file.display()))
+        })?);
     }
     if words.last().is_some_and(|word| word == ":") {
         words.pop();

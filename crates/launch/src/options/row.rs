@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 
+use crate::error::LaunchError;
 use crate::request::{Program, Request};
 
 /// Meaning of a command line.
@@ -28,7 +29,7 @@ pub(super) struct Reading {
     pub(super) rest: VecDeque<OsString>,
 }
 
-pub(super) type Take = fn(&mut Reading, &[String]) -> Result<(), String>;
+pub(super) type Take = fn(&mut Reading, &[String]) -> Result<(), LaunchError>;
 
 /// Entry of the table of options.
 pub(super) struct Row {

@@ -13,9 +13,10 @@ use tutti_checkpoint::input::{self, Offered, Resumption};
 use tutti_checkpoint::process::capture;
 use tutti_checkpoint::sets::{Directory, Manifest};
 use tutti_sys::kept::MOST_SERVERS_BYTES;
-use tutti_sys::{job, process, refusal};
+use tutti_sys::{job, process};
 
 use super::{HostJob, Hosts, JobPlan, PrepareError, keeping, random_secret, usage};
+use crate::error::LaunchError;
 use crate::outcome::STATUS_DAMAGED;
 use crate::request::{Request, Verbosity};
 use crate::root::placement_of;
@@ -37,7 +38,7 @@ pub fn prepare(
     let allows_others = request.checkpoints.allows_others;
     let manifest = choose(&folder, set, allows_others)?;
     let fits = check_machine(&folder, manifest.set, &manifest.machine, &capture::machine());
-    fits.map_err(|reason| PrepareError { status: STATUS_DAMAGED, reason })?;
+    fits.map_err(|error| PrepareError { status: STATUS_DAMAGED, reason: error.to_string() })?;
     let mut info: JobInfo = postcard::from_bytes(&manifest.job)
         .map_err(|_| usage(format!("checkpoint {} does not say what the job is", manifest.set)))?;
     let variables = info.programs.first().map(|program| environment::from_bytes(&program.variables));
@@ -70,7 +71,7 @@ pub fn prepare(
 fn start_servers(
     info: &JobInfo,
     secret: &job::Secret,
-) -> Result<Option<(io_servers::Running, String)>, String> {
+) -> Result<Option<(io_servers::Running, String)>, LaunchError> {
     if info.io_servers.count == 0 {
         return Ok(None);
     }
@@ -79,7 +80,10 @@ fn start_servers(
     let secret: String = of_servers.iter().map(|byte| format!("{byte:02x}")).collect();
     let text = format!("{secret}\n{text}");
     if text.len() > MOST_SERVERS_BYTES {
-        return Err(format!("{} I/O servers are more than a restart tells ranks of", info.io_servers.count));
+        return Err(LaunchError::Invalid(format!(
+            "{} I/O servers are more than a restart tells ranks of",
+            info.io_servers.count
+        )));
     }
     Ok(Some((running, text)))
 }
@@ -91,16 +95,17 @@ fn resume_input(manifest: &Manifest, info: &JobInfo, request: &Request) -> Resul
     }
     let stdin = std::io::stdin();
     let offered = Offered::observe(stdin.as_fd(), request.input_taken);
-    let resumption = offered
-        .map_err(|error| format!("the standard input: {}", refusal::explain(&error)))
-        .and_then(|offered| input::resume(&manifest.input, offered, request.checkpoints.input));
+    let resumption = offered.map_err(LaunchError::system("the standard input")).and_then(|offered| {
+        input::resume(&manifest.input, offered, request.checkpoints.input).map_err(LaunchError::from)
+    });
     resumption.map_err(|why| usage(format!("checkpoint {} cannot go on: {why}", manifest.set)))
 }
 
 /// Checks that kernel and processor are those of the machine that wrote the set.
-fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Result<(), String> {
+fn check_machine(folder: &Directory, set: u64, there: &str, here: &str) -> Result<(), LaunchError> {
     let shown = folder.path().display();
-    let why = || format!("checkpoint {set} in {shown} is of {there}, and here is {here}");
+    let why =
+        || LaunchError::Invalid(format!("checkpoint {set} in {shown} is of {there}, and here is {here}"));
     if there == here { Ok(()) } else { Err(why()) }
 }
 
@@ -187,7 +192,9 @@ mod tests {
     use super::*;
 
     fn check(there: &str, here: &str, expected: &str) {
-        let said = check_machine(&Directory::new(Path::new("D")), 3, there, here).err().unwrap_or_default();
+        let said = check_machine(&Directory::new(Path::new("D")), 3, there, here)
+            .err()
+            .map_or(String::new(), |error| error.to_string());
         assert_eq!(said, expected);
     }
 

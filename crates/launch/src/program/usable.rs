@@ -13,6 +13,7 @@ use super::HOST_FILE_BYTES;
 use crate::agent;
 use crate::allocation::agents::{self, AgentChoice};
 use crate::allocation::{self, Allocation, PerHost, Surroundings};
+use crate::error::LaunchError;
 use crate::hosts::{self, Host};
 use crate::report::Shown;
 use crate::request::{Assignment, MapBy, Request};
@@ -26,17 +27,22 @@ impl Surroundings for Own {
         std::env::var(name).ok().filter(|value| !value.trim().is_empty())
     }
 
-    fn read(&self, file: &str) -> Result<String, String> {
+    fn read(&self, file: &str) -> Result<String, LaunchError> {
         read_hosts(file)
     }
 
-    fn output(&self, command: &[&str]) -> Result<String, String> {
-        let [program, arguments @ ..] = command else { return Err("no command".to_string()) };
+    fn output(&self, command: &[&str]) -> Result<String, LaunchError> {
+        let [program, arguments @ ..] = command else {
+            return Err(LaunchError::Invalid("no command".to_string()));
+        };
         let shown = command.join(" ");
         let done = Command::new(program).args(arguments).output();
-        let done = done.map_err(|error| format!("{shown}: {error}"))?;
+        let done = done.map_err(LaunchError::system(&shown))?;
         if !done.status.success() {
-            return Err(format!("{shown}: {}", String::from_utf8_lossy(&done.stderr).trim()));
+            return Err(LaunchError::Invalid(format!(
+                "{shown}: {}",
+                String::from_utf8_lossy(&done.stderr).trim()
+            )));
         }
         Ok(String::from_utf8_lossy(&done.stdout).into_owned())
     }
@@ -68,7 +74,7 @@ impl Hosts {
     ///
     /// # Errors
     /// Fails if a list of hosts cannot be parsed.
-    pub(super) fn find(request: &Request) -> Result<Hosts, String> {
+    pub(super) fn find(request: &Request) -> Result<Hosts, LaunchError> {
         let mut listed = named_hosts(request)?;
         let mut source = "the command line".to_string();
         if listed.is_empty() {
@@ -106,12 +112,14 @@ impl Hosts {
     }
 
     /// Applies the options that exclude and sort hosts.
-    fn chosen(mut self, request: &Request) -> Result<Hosts, String> {
+    fn chosen(mut self, request: &Request) -> Result<Hosts, LaunchError> {
         if request.is_not_here {
             let own = process::host_name();
             self.hosts.retain(|host| host.name != own);
             if self.hosts.is_empty() {
-                return Err("no host is left but this one, on which no ranks are to run".to_string());
+                return Err(LaunchError::Invalid(
+                    "no host is left but this one, on which no ranks are to run".to_string(),
+                ));
             }
         }
         match request.hosts_ascending {
@@ -155,7 +163,7 @@ impl Hosts {
         request: &Request,
         config: &Config,
         info: &mut JobInfo,
-    ) -> Result<(), String> {
+    ) -> Result<(), LaunchError> {
         let said = AgentChoice {
             command: request.agent.as_deref(),
             name: request.launcher.as_deref(),
@@ -180,23 +188,23 @@ impl Hosts {
 }
 
 /// Returns the hosts of `--host` and `--hostfile`.
-fn named_hosts(request: &Request) -> Result<Vec<Host>, String> {
+fn named_hosts(request: &Request) -> Result<Vec<Host>, LaunchError> {
     let mut files = Vec::new();
     for name in &request.host_files {
         files.push((name.clone(), read_hosts(name)?));
     }
     let listed = hosts::listed(&request.hosts, &files)?;
     match files.first() {
-        Some((name, _)) if listed.is_empty() => Err(format!(
+        Some((name, _)) if listed.is_empty() => Err(LaunchError::Invalid(format!(
             "host file {name} names no host: a line is NAME, NAME:SLOTS or NAME slots=SLOTS; without \
              --hostfile the job runs here"
-        )),
+        ))),
         _ => Ok(listed),
     }
 }
 
 /// Reads a host file, which may be a pipe.
-pub(super) fn read_hosts(name: &str) -> Result<String, String> {
+pub(super) fn read_hosts(name: &str) -> Result<String, LaunchError> {
     files::read_text_or_pipe(Path::new(name), HOST_FILE_BYTES)
-        .map_err(|error| format!("host file {name}: {error}"))
+        .map_err(LaunchError::system(format!("host file {name}")))
 }

@@ -207,7 +207,7 @@ impl Ranks {
             }
             Err(what) => {
                 tracee::end(pid);
-                Err(named(what))
+                Err(named(what.to_string()))
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use tutti_checkpoint::input::RestartInput;
 
+use crate::error::LaunchError;
 use crate::options::row::{Row, row};
 use crate::options::values::{absolute, signal, time};
 use crate::request::RestartFiles;
@@ -50,7 +51,8 @@ pub(super) const ROWS: &[Row] = &[
         &["N"],
         "when a host is lost or a rank is killed, go on from the last checkpoint, up to N times",
         |r, v| {
-            r.request.checkpoints.restarts = v[0].parse().map_err(|_| "a number is needed")?;
+            r.request.checkpoints.restarts =
+                v[0].parse().map_err(|_| LaunchError::Invalid("a number is needed".to_string()))?;
             Ok(())
         },
     ),
@@ -63,7 +65,7 @@ pub(super) const ROWS: &[Row] = &[
                 "truncate" => RestartFiles::Truncate,
                 "keep" => RestartFiles::Keep,
                 "refuse" => RestartFiles::Refuse,
-                _ => return Err("truncate, keep or refuse is needed".to_string()),
+                _ => return Err(LaunchError::Invalid("truncate, keep or refuse is needed".to_string())),
             };
             Ok(())
         },
@@ -76,7 +78,7 @@ pub(super) const ROWS: &[Row] = &[
             r.request.checkpoints.input = match &v[0][..] {
                 "continue" => RestartInput::Continue,
                 "rest" => RestartInput::Rest,
-                _ => return Err("continue or rest is needed".to_string()),
+                _ => return Err(LaunchError::Invalid("continue or rest is needed".to_string())),
             };
             Ok(())
         },

@@ -1,6 +1,7 @@
 //! Options for hosts, their number of ranks, and the way to reach them.
 
 use crate::allocation::{agents, ranges};
+use crate::error::LaunchError;
 use crate::options::row::{Row, row};
 use crate::options::values::{MAXIMUM_RANKS, count, some};
 use tutti_base::config::check_interface;
@@ -48,7 +49,7 @@ pub(super) const ROWS: &[Row] = &[
         r.request.hosts_ascending = Some(match v[0].to_ascii_lowercase().as_str() {
             "ascending" | "asc" => true,
             "descending" | "desc" => false,
-            _ => return Err("ascending or descending is needed".to_string()),
+            _ => return Err(LaunchError::Invalid("ascending or descending is needed".to_string())),
         });
         Ok(())
     }),
@@ -80,7 +81,10 @@ pub(super) const ROWS: &[Row] = &[
     ),
     row(&["radix"], &["N"], "each host starts N others (0: this one starts all)", |r, v| {
         let radix = v[0].parse().ok().filter(|radix| *radix <= MAXIMUM_RANKS);
-        r.request.radix = Some(radix.ok_or_else(|| format!("a number from 0 to {MAXIMUM_RANKS} is needed"))?);
+        r.request.radix =
+            Some(radix.ok_or_else(|| {
+                LaunchError::Invalid(format!("a number from 0 to {MAXIMUM_RANKS} is needed"))
+            })?);
         Ok(())
     }),
     row(
@@ -88,7 +92,7 @@ pub(super) const ROWS: &[Row] = &[
         &["NAME"],
         "reach other hosts by this interface, address or network",
         |r, v| {
-            check_interface(&v[0]).map_err(|wanted| format!("{wanted} is needed"))?;
+            check_interface(&v[0]).map_err(|wanted| LaunchError::Invalid(format!("{wanted} is needed")))?;
             r.request.interface = Some(some(&v[0])?);
             Ok(())
         },

@@ -1,5 +1,6 @@
 //! Options for parameters of other launchers, limits of the job, and messages about it.
 
+use crate::error::LaunchError;
 use crate::options::foreign;
 use crate::options::outputs;
 use crate::options::row::{Row, row};
@@ -33,7 +34,8 @@ pub(super) const ROWS: &[Row] = &[
     }),
     row(&["timeout"], &["SECONDS"], "end the job after this time, with status 124", |r, v| {
         let seconds = v[0].parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        r.request.timeout = Some(seconds.ok_or("a time in seconds is needed")?);
+        r.request.timeout =
+            Some(seconds.ok_or_else(|| LaunchError::Invalid("a time in seconds is needed".to_string()))?);
         Ok(())
     }),
     row(&["quiet", "q"], &[], "no warnings", |r, _| {

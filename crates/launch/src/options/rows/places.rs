@@ -1,5 +1,6 @@
 //! Options for the placement and binding of ranks.
 
+use crate::error::LaunchError;
 use crate::options::policies;
 use crate::options::row::{Row, row};
 use crate::request::Assignment;
@@ -45,7 +46,11 @@ pub(super) const ROWS: &[Row] = &[
         let vector = v[0].strip_prefix("(vector,").and_then(|numbers| numbers.strip_suffix(')'));
         let numbers = vector.unwrap_or(&v[0]);
         r.request.assignment = Assignment::Hosts(
-            numbers.split(',').map(str::parse).collect::<Result<_, _>>().map_err(|_| "numbers are needed")?,
+            numbers
+                .split(',')
+                .map(str::parse)
+                .collect::<Result<_, _>>()
+                .map_err(|_| LaunchError::Invalid("numbers are needed".to_string()))?,
         );
         Ok(())
     }),

@@ -75,8 +75,7 @@ pub(super) const ROWS: &[Row] = &[
         "read options and programs from FILE, one program a line",
         |r, v| {
             let path = Path::new(&v[0]);
-            let text =
-                files::read_text_or_pipe(path, CONFIGURATION_BYTES).map_err(|error| error.to_string())?;
+            let text = files::read_text_or_pipe(path, CONFIGURATION_BYTES)?;
             for word in policies::lines(&text, path)?.into_iter().rev() {
                 r.rest.push_front(word.into());
             }

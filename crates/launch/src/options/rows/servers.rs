@@ -1,5 +1,6 @@
 //! Options for I/O servers, traces and error handlers.
 
+use crate::error::LaunchError;
 use crate::options::row::{Row, row};
 use crate::options::values::{count, variable};
 use tutti_base::config::InitialErrorHandler;
@@ -20,7 +21,7 @@ pub(super) const ROWS: &[Row] = &[
         &["DIR"],
         "their directory (default: tutti-io-UID where temporary files are); files stay there",
         |r, v| {
-            r.request.io_servers.root = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
+            r.request.io_servers.root = std::path::absolute(&v[0])?;
             Ok(())
         },
     ),
@@ -30,7 +31,9 @@ pub(super) const ROWS: &[Row] = &[
         "scratch: each has a part of every file (default); forward: DIR is shared and has plain files",
         |r, v| {
             let known = ["scratch", "forward"].contains(&v[0].as_str());
-            known.then_some(()).ok_or("scratch or forward is needed")?;
+            known
+                .then_some(())
+                .ok_or_else(|| LaunchError::Invalid("scratch or forward is needed".to_string()))?;
             r.request.io_servers.mode = v[0].clone();
             Ok(())
         },
@@ -41,10 +44,13 @@ pub(super) const ROWS: &[Row] = &[
         "write there what every rank did and when (tutti trace FILE draws it)",
         |r, v| {
             if v[0].starts_with('-') {
-                return Err("Tutti's --trace needs a file (Intel MPI's -trace is another)".to_string());
+                return Err(LaunchError::Invalid(
+                    "Tutti's --trace needs a file (Intel MPI's -trace is another)".to_string(),
+                ));
             }
-            let path = std::path::absolute(&v[0]).map_err(|error| error.to_string())?;
-            let path = path.to_str().ok_or("a name in UTF-8 is needed")?;
+            let path = std::path::absolute(&v[0])?;
+            let path =
+                path.to_str().ok_or_else(|| LaunchError::Invalid("a name in UTF-8 is needed".to_string()))?;
             r.request.environment.push(variable("TUTTI_TRACE", path)?);
             Ok(())
         },
@@ -55,7 +61,8 @@ pub(super) const ROWS: &[Row] = &[
         "error handler from the start: mpi_errors_are_fatal, mpi_errors_abort, mpi_errors_return",
         |r, v| {
             let known = InitialErrorHandler::NAMES.iter().any(|(name, _)| *name == v[0]);
-            let wrong = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ") + " is needed";
+            let names = || InitialErrorHandler::NAMES.map(|(name, _)| name).join(", ");
+            let wrong = || LaunchError::Invalid(format!("{} is needed", names()));
             known.then_some(()).ok_or_else(wrong)?;
             r.request.environment.push(variable(spawning::ENV_ERROR_HANDLER, &v[0])?);
             Ok(())
