@@ -18,7 +18,7 @@ pub mod loaded;
 pub mod policy;
 pub mod serve;
 
-pub use serve::{Options, serve};
+pub use serve::{NetdOptions, serve};
 
 /// Object code of the kernel's program, compiled from `crates/offload/bpf/packets.c`.
 pub static OBJECT: &[u8] = aya::include_bytes_aligned!("../../offload/bpf/packets.o");

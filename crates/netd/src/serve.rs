@@ -36,7 +36,7 @@ const DESCRIPTORS: u64 = 1 << 16;
 
 /// Options of netd's command line.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Options {
+pub struct NetdOptions {
     /// Let jobs send to hosts of these networks only (10.1.0.0/16); by default to all hosts of their link.
     #[arg(long, value_name = "NETWORK")]
     pub allow: Vec<Network>,
@@ -95,7 +95,7 @@ struct Joining {
 ///
 /// # Errors
 /// If another netd serves them, or programs cannot be loaded.
-pub fn serve(options: &Options) -> Result<(), String> {
+pub fn serve(options: &NetdOptions) -> Result<(), String> {
     let bound = Listener::bind_service(Path::new(desk::DIRECTORY), desk::NAME, Carries::Descriptors);
     let listener = bound.map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => "another netd serves this network namespace".to_string(),
@@ -215,7 +215,7 @@ fn try_to_load() -> Result<(), String> {
 fn attend(
     clients: &mut [Client],
     place: usize,
-    options: &Options,
+    options: &NetdOptions,
     own: std::os::fd::BorrowedFd<'_>,
 ) -> Attended {
     let holders: Vec<Holder> =

@@ -65,29 +65,29 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Show version, machine, transports and all settings.
-    Info(info::Options),
+    Info(info::InfoOptions),
     /// Predict the time of a collective on this or any recorded machine.
-    Sim(sim::Options),
+    Sim(sim::SimOptions),
     /// Draw the trace of a program (TUTTI_TRACE) or of a simulated collective.
-    Trace(trace::Options),
+    Trace(trace::TraceOptions),
     /// Measure the costs of this machine (cache lines, copies, hand-overs), by which jobs choose algorithms.
-    Probe(probe::Options),
+    Probe(probe::ProbeOptions),
     /// Measure collectives by all their algorithms, and store the results for jobs.
-    Tune(tune::Options),
+    Tune(tune::TuneOptions),
     /// Measure Tutti.
     Bench(Box<Bench>),
     /// Compare Tutti with other installed MPI libraries, or with another build of Tutti.
     Compare(Box<Compare>),
     /// Translate loops over time and space in C to MPI that communicates while it computes.
-    Overlap(overlap::Options),
+    Overlap(overlap::OverlapOptions),
     /// Make a running mpirun write a checkpoint of its job.
-    Checkpoint(checkpoint::Options),
+    Checkpoint(checkpoint::CheckpointOptions),
     /// List the checkpoints in a directory.
     Checkpoints(checkpoint::ListOptions),
     /// Serve files: stripes of shared files, or files of its own (MPI-IO by names that begin with tutti:).
-    IoServer(io_server::Options),
+    IoServer(io_server::IoServerOptions),
     /// Load packet programs into the kernel for the jobs of this host; needs CAP_BPF and CAP_NET_ADMIN.
-    Netd(tutti_netd::Options),
+    Netd(tutti_netd::NetdOptions),
     /// List, copy and check files of io-servers.
     #[command(subcommand)]
     Io(io_server::IoServerCommand),
@@ -99,7 +99,7 @@ enum Command {
     Former(Box<Former>),
     /// Write manual pages and completions for shells, for `make install`.
     #[command(hide = true)]
-    Manual(manual::Options),
+    Manual(manual::ManualOptions),
     /// Keep processors awake: a helper of the commands that measure.
     #[command(hide = true)]
     Awake,
@@ -109,14 +109,14 @@ enum Command {
 #[derive(Subcommand)]
 enum Dev {
     /// Compare operations with each other and with the machine; print those that are too slow.
-    Consistency(consistency::Options),
+    Consistency(consistency::ConsistencyOptions),
     /// Measure and simulate the papers' headlines inside Tutti.
-    Headlines(headlines::Options),
+    Headlines(headlines::HeadlinesOptions),
     /// Count the connections of patterns like those of the NAS kernels, on virtual hosts.
-    Connections(connections::Options),
+    Connections(connections::ConnectionsOptions),
     /// Measure all shortest paths on several hosts: broadcasts that use or ignore the hosts, and other
     /// libraries.
-    Asp(asp::Options),
+    Asp(asp::AspOptions),
     /// Create several virtual hosts on this machine, in namespaces.
     #[command(subcommand)]
     Testbed(tutti_testbed::Action),
@@ -126,13 +126,13 @@ enum Dev {
 #[derive(Subcommand)]
 enum Former {
     #[command(hide = true)]
-    Consistency(consistency::Options),
+    Consistency(consistency::ConsistencyOptions),
     #[command(hide = true)]
-    Headlines(headlines::Options),
+    Headlines(headlines::HeadlinesOptions),
     #[command(hide = true)]
-    Connections(connections::Options),
+    Connections(connections::ConnectionsOptions),
     #[command(hide = true)]
-    Asp(asp::Options),
+    Asp(asp::AspOptions),
     #[command(hide = true, subcommand)]
     Testbed(tutti_testbed::Action),
 }
@@ -154,7 +154,7 @@ impl Former {
 #[command(args_conflicts_with_subcommands = true)]
 struct Bench {
     #[command(flatten)]
-    options: options::Options,
+    options: options::CompareOptions,
     #[command(subcommand)]
     what: Option<Part>,
 }
@@ -162,19 +162,19 @@ struct Bench {
 #[derive(clap::Args)]
 struct Compare {
     #[command(flatten)]
-    options: options::Options,
+    options: options::CompareOptions,
     #[command(flatten)]
-    builds: builds::Options,
+    builds: builds::BuildOptions,
 }
 
 #[derive(Subcommand)]
 enum Part {
     /// Measure the time that ranks wait, in all ways to wait, together with other libraries that yield.
-    Waits(waits::Options),
+    Waits(waits::WaitsOptions),
     /// Measure files: patterns of MPI-IO, independent and collective, in memory, on a disk and on io-servers.
-    Io(files::Options),
+    Io(files::FilesOptions),
     /// Simulate the number of scenarios in which tuning finds the best algorithm while a program runs.
-    Tune(tuning::Options),
+    Tune(tuning::TuningOptions),
 }
 
 fn main() -> ExitCode {
@@ -193,7 +193,7 @@ fn main() -> ExitCode {
                 tuning::run(&options).map(|text| output::show(&text))
             }
             Bench { options, what: None } if options.ops == [FILES] => {
-                files::run(&files::Options::from_compare(&options.with_libraries(&["tutti"])))
+                files::run(&files::FilesOptions::from_compare(&options.with_libraries(&["tutti"])))
             }
             Bench { options, what: None } => compare::run(&options.with_libraries(&["tutti"])),
         },
@@ -201,7 +201,7 @@ fn main() -> ExitCode {
             let Compare { options, builds } = *compare;
             match &builds.build {
                 Some(before) => return ended(builds::run(&options, &builds, before)),
-                None if options.ops == [FILES] => files::run(&files::Options::from_compare(&options)),
+                None if options.ops == [FILES] => files::run(&files::FilesOptions::from_compare(&options)),
                 None => compare::run(&options.with_libraries(&library::NAMES)),
             }
         }

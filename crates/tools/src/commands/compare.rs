@@ -10,7 +10,7 @@ use crate::measure::cells::asks;
 use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
 use crate::measure::library::{Library, distinct, home, share_processors};
-use crate::measure::options::{FILES, IN_THREADS, Options};
+use crate::measure::options::{CompareOptions, FILES, IN_THREADS};
 use crate::measure::programs::Programs;
 use crate::measure::report;
 use crate::measure::results::{KILLED, Results, START};
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 ///
 /// # Errors
 /// Fails if a library is missing, the program does not compile, or the report cannot be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &CompareOptions) -> Result<(), String> {
     if options.ops.iter().any(|op| op == FILES) {
         return Err(format!("{FILES} stands for files, which are measured alone: --ops {FILES}"));
     }
@@ -42,7 +42,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a CompareOptions,
     libraries: Vec<Library>,
     programs: Programs,
 }

@@ -27,7 +27,7 @@ use crate::output::{FOLDER, folder};
 
 /// Options of `tutti connections`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct ConnectionsOptions {
     /// Hosts, with a rank on each: 4, 16, 64.
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
@@ -77,7 +77,7 @@ struct Sample {
 ///
 /// # Errors
 /// Fails if there can be no testbed here, Tutti is not installed, or a job fails.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ConnectionsOptions) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
@@ -98,7 +98,11 @@ pub fn run(options: &Options) -> Result<(), String> {
     std::fs::write(&path, out).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn patterns(options: &Options, ways: &[Library; 2], programs: &Programs) -> Result<String, String> {
+fn patterns(
+    options: &ConnectionsOptions,
+    ways: &[Library; 2],
+    programs: &Programs,
+) -> Result<String, String> {
     let mut samples: BTreeMap<(&str, &str), Vec<Sample>> = BTreeMap::new();
     for _ in 0..options.rounds {
         for pattern in &options.patterns {
@@ -141,7 +145,7 @@ fn patterns(options: &Options, ways: &[Library; 2], programs: &Programs) -> Resu
 }
 
 fn pattern_once(
-    options: &Options,
+    options: &ConnectionsOptions,
     pattern: &str,
     library: &Library,
     programs: &Programs,
@@ -174,7 +178,7 @@ fn read(lines: &[String], errors: &[String]) -> Option<Sample> {
     })
 }
 
-fn messages(options: &Options, ways: &[Library; 2], programs: &Programs) -> String {
+fn messages(options: &ConnectionsOptions, ways: &[Library; 2], programs: &Programs) -> String {
     let members = ways.iter().map(|library| (library, programs.path_of("tutti-bench", library))).collect();
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: TIMEOUT };
     let mut crew = Crew::new(members, 2, &programs.directory, pace);

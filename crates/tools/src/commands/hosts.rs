@@ -17,7 +17,7 @@ use crate::measure::crew::{Crew, Pace, Rounds};
 use crate::measure::job_end;
 use crate::measure::library::{HostSet, Library, distinct};
 use crate::measure::network;
-use crate::measure::options::{IN_THREADS, Options, Shape};
+use crate::measure::options::{CompareOptions, IN_THREADS, Shape};
 use crate::measure::programs::Programs;
 use crate::measure::report;
 use crate::measure::results::{Results, TCP};
@@ -31,7 +31,7 @@ pub const BETWEEN_TWO: [&str; 7] =
 ///
 /// # Errors
 /// Fails if there can be no testbed here, a library is missing, or the report cannot be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &CompareOptions) -> Result<(), String> {
     let home = crate::measure::library::home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);
     let libraries = options.libraries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -101,7 +101,7 @@ impl Drop for Raised {
 }
 
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a CompareOptions,
     libraries: Vec<Library>,
     programs: Programs,
     testbed: Raised,

@@ -18,7 +18,7 @@ use tutti_storage::servers::sealed_socket::cover;
 
 /// Options of `tutti io-server`.
 #[derive(clap::Args)]
-pub struct Options {
+pub struct IoServerOptions {
     /// Directory for the files of the server.
     #[arg(long)]
     root: PathBuf,
@@ -77,7 +77,7 @@ pub struct Of {
 }
 
 /// Serves requests until the process is killed, or with `--job` until its input ends.
-pub fn serve(options: &Options) -> Result<(), String> {
+pub fn serve(options: &IoServerOptions) -> Result<(), String> {
     let mode = Mode::parse(&options.mode).expect("the option takes these words");
     if options.job {
         std::fs::create_dir_all(&options.root)

@@ -26,7 +26,7 @@ const WRAPPERS: [&str; 6] = ["mpicc", "mpicxx", "mpic++", "mpifort", "mpif77", "
 
 /// Options of `tutti manual`.
 #[derive(Args)]
-pub struct Options {
+pub struct ManualOptions {
     /// Directory to write to: PREFIX/share
     directory: PathBuf,
 }
@@ -35,7 +35,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Returns the file that cannot be written, with the reason.
-pub fn run(options: &Options, tutti: Command) -> Result<(), String> {
+pub fn run(options: &ManualOptions, tutti: Command) -> Result<(), String> {
     write(&options.directory, tutti).map_err(|error| format!("{}: {error}", options.directory.display()))
 }
 

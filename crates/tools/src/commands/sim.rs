@@ -43,21 +43,21 @@ pub struct Operation {
 #[derive(Subcommand)]
 enum Other {
     /// Predict the time to start a job, and the memory of a rank, at any size
-    Start(start::Options),
+    Start(start::StartOptions),
     /// Predict the effect of reordering the ranks of a grid, as MPI_Cart_create does: bytes times distance
-    Reorder(reorder::Options),
+    Reorder(reorder::ReorderOptions),
     /// Predict all shortest paths at the size of the paper: total time and time in broadcasts, by the choice
     /// of Tutti and by broadcasts that ignore hosts
-    Asp(asp::simulated::Options),
+    Asp(asp::simulated::SimulatedAspOptions),
     /// Predict the coordination time of a checkpoint at any size, by Tutti and by the paper, and the cost of
     /// checkpoints
-    Checkpoint(checkpoint::simulated::Options),
+    Checkpoint(checkpoint::simulated::SimulatedCheckpointOptions),
 }
 
 /// Options of `tutti sim`.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Options {
+pub struct SimOptions {
     #[command(subcommand)]
     other: Option<Other>,
     #[command(flatten)]
@@ -99,7 +99,7 @@ pub struct Setup {
 ///
 /// # Errors
 /// Fails if a file cannot be read, or no algorithm is left.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &SimOptions) -> Result<(), String> {
     match &options.other {
         Some(Other::Start(options)) => start::run(options),
         Some(Other::Reorder(options)) => reorder::run(options),
@@ -262,7 +262,7 @@ mod tests {
     use crate::command_line;
 
     fn check(line: &str, expected: Result<&str, &str>) {
-        command_line::check(line, |options: &Options| table(&options.setup), expected);
+        command_line::check(line, |options: &SimOptions| table(&options.setup), expected);
     }
 
     #[test]

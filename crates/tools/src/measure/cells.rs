@@ -1,6 +1,6 @@
 //! Cells to measure: operations, modes and sizes, in their order.
 
-use crate::measure::options::{IN_THREADS, Options};
+use crate::measure::options::{CompareOptions, IN_THREADS};
 use crate::measure::session::Ask;
 
 /// Returns true if the operation has no sizes: it has no data, or always the same amount.
@@ -19,7 +19,7 @@ pub fn has_blocks(op: &str) -> bool {
 }
 
 /// Returns all cells in the order of the measurement.
-pub fn asks(options: &Options) -> Vec<Ask> {
+pub fn asks(options: &CompareOptions) -> Vec<Ask> {
     let mut asks = Vec::new();
     for mode in &options.modes {
         // A barrier has no data that could change, and threads do not look at theirs.

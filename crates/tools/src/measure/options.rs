@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Options of `bench` and `compare`. With `--build` and `--quick` ([`crate::commands::builds`]) some have
 /// other defaults: fewer cells, and as many rounds as a rank test takes.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct CompareOptions {
     /// Operations; `i` before a collective is its non-blocking form, `p` its persistent one; `io`: files
     /// instead (`tutti bench io`).
     #[arg(long, value_delimiter = ',', default_values_t = OPERATIONS.map(String::from),
@@ -228,9 +228,9 @@ pub fn positive(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("{text:?} is not a number above 0"))
 }
 
-impl Options {
+impl CompareOptions {
     /// Returns these options with the libraries `names`, unless the user has given some.
-    pub fn with_libraries(mut self, names: &[&str]) -> Options {
+    pub fn with_libraries(mut self, names: &[&str]) -> CompareOptions {
         if self.libraries.is_empty() {
             self.libraries = names.iter().map(ToString::to_string).collect();
         }
@@ -319,8 +319,8 @@ mod tests {
                 "{wrong}"
             );
         }
-        let wrong =
-            crate::command_line::options::<Options>("--ops bcast,foo").expect_err("foo is no operation");
+        let wrong = crate::command_line::options::<CompareOptions>("--ops bcast,foo")
+            .expect_err("foo is no operation");
         assert!(wrong.to_string().contains("foo"), "{wrong}");
         assert!(
             ["0", "-1", "inf", "nan", "x"].iter().all(|text| positive(text).is_err())

@@ -13,7 +13,7 @@ use crate::simulate::machines;
 
 /// Options of `tutti sim reorder`.
 #[derive(Args)]
-pub struct Options {
+pub struct ReorderOptions {
     /// Extents of the grid: 4x4x4. There are as many ranks as places.
     #[arg(long, value_parser = extents)]
     dims: Extents,
@@ -43,12 +43,12 @@ struct Extents(Vec<u32>);
 ///
 /// # Errors
 /// Fails if the machine's file cannot be read.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ReorderOptions) -> Result<(), String> {
     crate::output::show(&report(options)?);
     Ok(())
 }
 
-fn report(options: &Options) -> Result<String, String> {
+fn report(options: &ReorderOptions) -> Result<String, String> {
     let Extents(dims) = &options.dims;
     let machine = machines::machine(options.machine.as_deref())?;
     machines::check_list(&machine, &options.bind)?;

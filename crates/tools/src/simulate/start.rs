@@ -13,7 +13,7 @@ use crate::amounts::{bytes, costs, seconds};
 
 /// Options of `tutti sim start`.
 #[derive(Args)]
-pub struct Options {
+pub struct StartOptions {
     /// Measured runs, a line each: `time tree:8+request HOSTS RANKS SECONDS`, `memory adaptive HOSTS RANKS
     /// BYTES`, and `shared PROCESSORS` if all hosts are one machine.
     #[arg(long)]
@@ -37,7 +37,7 @@ const RUNS_BYTES: u64 = 64 << 20;
 ///
 /// # Errors
 /// Fails if the file cannot be read, or a line of it is not understood.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &StartOptions) -> Result<(), String> {
     let runs = match &options.runs {
         None => Runs::default(),
         Some(path) => {
@@ -51,7 +51,7 @@ pub fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-fn report(options: &Options, runs: &Runs) -> String {
+fn report(options: &StartOptions, runs: &Runs) -> String {
     let times = runs.fit_times();
     let memory = runs.fit_memory();
     let mut text =
@@ -83,7 +83,7 @@ fn measured(runs: &Runs, times: &Fitted<7>) -> String {
 
 /// Formats the predictions of all schemes at the requested sizes: the total time, and the part of the
 /// exchange.
-fn predicted(options: &Options, times: &Fitted<7>) -> String {
+fn predicted(options: &StartOptions, times: &Fitted<7>) -> String {
     let tree = Spread::Tree(options.radix);
     let schemes = [
         (tree, SimulatedExchange::Request),
@@ -114,7 +114,7 @@ fn predicted(options: &Options, times: &Fitted<7>) -> String {
     text
 }
 
-fn predicted_memory(options: &Options, memory: &Fitted<4>) -> String {
+fn predicted_memory(options: &StartOptions, memory: &Fitted<4>) -> String {
     let mut text = String::new();
     for connections in [Connections::Adaptive(0), Connections::Static] {
         text += &format!("{:24}", connections.to_string());
@@ -126,7 +126,7 @@ fn predicted_memory(options: &Options, memory: &Fitted<4>) -> String {
     text
 }
 
-impl Options {
+impl StartOptions {
     fn jobs(&self) -> impl Iterator<Item = Job> {
         self.ranks.iter().map(|&ranks| Job { hosts: ranks.div_ceil(self.per_host), ranks, shared: 0 })
     }
@@ -138,8 +138,9 @@ mod tests {
     use crate::command_line;
 
     fn check(line: &str, runs: &str, expected: &[&str]) {
-        let command =
-            |options: &Options| Ok(report(options, &Runs::parse(runs).map_err(|error| error.to_string())?));
+        let command = |options: &StartOptions| {
+            Ok(report(options, &Runs::parse(runs).map_err(|error| error.to_string())?))
+        };
         let text = command_line::answer(line, command).unwrap_or_else(|error| error);
         for part in expected {
             assert!(text.contains(part), "{part} is not in {text}");

@@ -25,7 +25,7 @@ use crate::simulate::spread::NeighbourOrder;
 
 /// Options of `tutti asp`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct AspOptions {
     /// Hosts.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: u32,
@@ -76,7 +76,7 @@ struct Sample {
 ///
 /// # Errors
 /// Fails if there can be no testbed here, a library is not installed, or a job fails.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &AspOptions) -> Result<(), String> {
     let home = home()?;
     let mut libraries = vec![Library::find("tutti", &home, &options.peers)?];
     for name in options.libraries.iter().filter(|name| !name.is_empty()) {
@@ -107,7 +107,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 
 /// Measures one placement and returns the table.
 fn placement(
-    options: &Options,
+    options: &AspOptions,
     libraries: &[Library],
     place: &HostSet,
     programs: &Programs,

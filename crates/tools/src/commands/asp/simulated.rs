@@ -18,7 +18,7 @@ use crate::simulate::spread::NeighbourOrder;
 
 /// Options of `tutti sim asp`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct SimulatedAspOptions {
     /// The paper's cluster with Ethernet, its cluster with InfiniBand, or current servers with 100 Gbit/s.
     #[arg(long, value_delimiter = ',', default_value = "stremi", value_parser = ["stremi", "parapluie", "servers"])]
     cluster: Vec<String>,
@@ -78,7 +78,8 @@ const PAPER: [(u32, [Said; 4]); 2] = [
 const ROWS: u32 = 20;
 /// and the greatest number of ranks that own them.
 const OWNERS: usize = 12;
-/// Rows of another owner that are simulated before: ranks begin together and need some rows to reach their pace.
+/// Rows of another owner that are simulated before: ranks begin together and need some rows to reach their
+/// pace.
 const BEFORE: u32 = 8;
 
 /// Algorithm that broadcasts the rows.
@@ -93,7 +94,7 @@ enum Way {
 ///
 /// # Errors
 /// Fails if there are fewer cities than ranks, or if there is no such algorithm.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &SimulatedAspOptions) -> Result<(), String> {
     for name in &options.cluster {
         for near in &options.map_by {
             let known = [STREMI, PARAPLUIE, SERVERS].into_iter().find(|cluster| cluster.name == name);
@@ -110,7 +111,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Simulates one cluster and placement, and returns the table.
-fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
+fn placement(options: &SimulatedAspOptions, cluster: &Cluster) -> Result<String, String> {
     let (cities, ranks) = (options.cities, cluster.ranks());
     if cities < ranks {
         return Err(format!("{cities} cities are fewer than {ranks} ranks"));
@@ -151,7 +152,11 @@ fn placement(options: &Options, cluster: &Cluster) -> Result<String, String> {
 }
 
 /// Returns the names and algorithms to compare.
-fn ways(options: &Options, shape: &Shape, environment: &Environment) -> Result<Vec<(String, Way)>, String> {
+fn ways(
+    options: &SimulatedAspOptions,
+    shape: &Shape,
+    environment: &Environment,
+) -> Result<Vec<(String, Way)>, String> {
     let chosen = select(shape, environment, None);
     let name = format!("tutti: {} ({})", chosen.generator.name, chosen.params);
     let mut ways = vec![(name, Way::Chosen(chosen))];
@@ -245,7 +250,7 @@ mod tests {
 
     /// Checks both tables, or the error.
     fn check(line: &str, expected: Result<&[&str], &str>) {
-        let options: Options = command_line::options(line).unwrap();
+        let options: SimulatedAspOptions = command_line::options(line).unwrap();
         let tables =
             |by_node| placement(&options, &Cluster { hosts: 2, ranks_per_host: 3, by_node, ..STREMI });
         match (tables(false).and_then(|first| Ok(first + &tables(true)?)), expected) {

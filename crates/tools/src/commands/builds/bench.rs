@@ -13,7 +13,7 @@ use crate::commands::hosts::Raised;
 use crate::measure::crew::{Crew, Pace};
 use crate::measure::job_end;
 use crate::measure::library::Library;
-use crate::measure::options::Options;
+use crate::measure::options::CompareOptions;
 use crate::measure::programs::Programs;
 use crate::measure::progress::{Estimate, Progress};
 use crate::measure::results::Results;
@@ -26,7 +26,7 @@ const MEMORY: &str = "/dev/shm";
 /// Libraries, programs and hosts with which stages are measured.
 pub struct Bench<'a> {
     /// Options of the command line.
-    pub options: &'a Options,
+    pub options: &'a CompareOptions,
     /// The two builds, and after them other libraries.
     pub libraries: Vec<Library>,
     /// Benchmark programs, compiled for all libraries.

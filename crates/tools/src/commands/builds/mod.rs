@@ -39,7 +39,7 @@ const PROGRAMS: [&str; 5] = ["tutti-bench", "rate-bench", "files-bench", "start"
 /// Options of `tutti compare --build`.
 #[derive(Args, Clone, Debug)]
 #[group(id = "compare-builds")]
-pub struct Options {
+pub struct BuildOptions {
     /// Compare with another build of Tutti, installed at PREFIX, in place of other libraries. The exit
     /// status is 0 if nothing is slower, 3 if a cell is slower, 1 if measuring fails.
     #[arg(long, value_name = "PREFIX", conflicts_with_all = ["libraries", "budget", "starts"])]
@@ -74,7 +74,11 @@ pub struct Options {
 ///
 /// # Errors
 /// Fails if a build is not there, a program does not compile, a cell has failed, or a file cannot be written.
-pub fn run(options: &options::Options, builds: &Options, before: &Path) -> Result<ExitCode, String> {
+pub fn run(
+    options: &options::CompareOptions,
+    builds: &BuildOptions,
+    before: &Path,
+) -> Result<ExitCode, String> {
     let rounds = options.rounds as usize;
     if !(LEAST_TIMES..=MOST_TIMES).contains(&rounds) {
         return Err(format!("builds are compared by {LEAST_TIMES} to {MOST_TIMES} rounds, not by {rounds}"));
@@ -126,8 +130,8 @@ fn describe(library: &Library) -> Build {
 
 /// Creates the hosts, if they are requested and possible. Otherwise adds a note with the reason.
 fn testbed(
-    options: &options::Options,
-    builds: &Options,
+    options: &options::CompareOptions,
+    builds: &BuildOptions,
     shared: &[&Path],
 ) -> Result<(Option<Raised>, Vec<String>), String> {
     let asked_for = builds.parts.iter().any(|part| part == "hosts");
@@ -141,7 +145,7 @@ fn testbed(
     }
 }
 
-fn tell(options: &options::Options, builds: &Options, report: &Report) -> Result<(), String> {
+fn tell(options: &options::CompareOptions, builds: &BuildOptions, report: &Report) -> Result<(), String> {
     let table = text::table(report);
     crate::output::show(&table);
     let save = |path: &Path, text: String| {

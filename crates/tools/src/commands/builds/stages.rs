@@ -4,7 +4,7 @@ use crate::commands::files;
 use crate::commands::hosts::BETWEEN_TWO;
 use crate::measure::cells::{asks, has_blocks};
 use crate::measure::job_end::VICTIM_RANKS;
-use crate::measure::options::{IN_THREADS, Options};
+use crate::measure::options::{CompareOptions, IN_THREADS};
 use crate::measure::session::Ask;
 
 /// Parts of a comparison, as `--parts` names them.
@@ -72,7 +72,7 @@ impl Stage {
 }
 
 /// Returns the stages of the parts that are wanted. `several_hosts`: a testbed is there.
-pub fn stages(options: &Options, parts: &[String], quick: bool, several_hosts: bool) -> Vec<Stage> {
+pub fn stages(options: &CompareOptions, parts: &[String], quick: bool, several_hosts: bool) -> Vec<Stage> {
     let wants = |part: &str| parts.is_empty() || parts.iter().any(|one| one == part);
     let hosts = options.hosts.unwrap_or(HOSTS);
     let on_hosts = hosts * options.ranks_per_host;
@@ -104,7 +104,7 @@ fn operations(
     program: &'static str,
     hosts: u32,
     ranks: u32,
-    options: &Options,
+    options: &CompareOptions,
     wanted: impl Fn(&str) -> bool,
 ) -> Stage {
     let of_ranks = |ask: Ask| Ask {
@@ -132,7 +132,7 @@ mod tests {
     use crate::command_line;
 
     fn shown(words: &str, parts: &[&str], several_hosts: bool) -> Vec<String> {
-        let options = command_line::options::<Options>(words).expect("options");
+        let options = command_line::options::<CompareOptions>(words).expect("options");
         let parts: Vec<String> = parts.iter().map(ToString::to_string).collect();
         let stages = stages(&options, &parts, true, several_hosts);
         let ask = |ask: &Ask| format!("{}@{}", ask.op, ask.bytes);

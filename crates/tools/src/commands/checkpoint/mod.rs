@@ -15,7 +15,7 @@ use tutti_checkpoint::sets::{self, Directory};
 
 /// Options of `tutti checkpoint`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct CheckpointOptions {
     /// Process number of the mpirun.
     pid: u32,
     /// End the job once the checkpoint is whole.
@@ -41,7 +41,7 @@ pub struct ListOptions {
 }
 
 /// Requests a checkpoint and prints the result.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &CheckpointOptions) -> Result<(), String> {
     let directory = options.dir.as_ref().map(std::path::absolute).transpose();
     let directory = directory.map_err(|error| error.to_string())?.map(PathBuf::into_os_string);
     let call = Call { stops: options.stop, directory };

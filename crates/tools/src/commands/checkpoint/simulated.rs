@@ -23,7 +23,7 @@ use crate::measure::options::positive;
 
 /// Options of `tutti sim checkpoint`.
 #[derive(Args)]
-pub struct Options {
+pub struct SimulatedCheckpointOptions {
     /// Measured checkpoints, a line each: HOSTS RANKS and the milliseconds of prepare, freeze, drain and
     /// thaw; and `shared PROCESSORS` if all hosts are one machine.
     #[arg(long)]
@@ -68,7 +68,7 @@ struct Run {
 ///
 /// # Errors
 /// Fails if the file cannot be read, or a line of it is not understood.
-pub fn text(options: &Options) -> Result<String, String> {
+pub fn text(options: &SimulatedCheckpointOptions) -> Result<String, String> {
     let runs = match &options.runs {
         None => Vec::new(),
         Some(path) => {
@@ -116,7 +116,7 @@ fn fitted(runs: &[Run]) -> Fitted<8> {
     fit(&rows.collect::<Vec<_>>(), &ASSUMED)
 }
 
-fn report(options: &Options, runs: &[Run]) -> String {
+fn report(options: &SimulatedCheckpointOptions, runs: &[Run]) -> String {
     let fitted = fitted(runs);
     let mut text =
         "coordination of a checkpoint: all of it but the files (Yu 2006, sections 4.1 to 4.3)\n".to_string();
@@ -148,12 +148,12 @@ fn measured(runs: &[Run], costs: &[f64; 8]) -> String {
     text
 }
 
-fn head(options: &Options, what: &str) -> String {
+fn head(options: &SimulatedCheckpointOptions, what: &str) -> String {
     let ranks: String = options.ranks.iter().map(|ranks| format!(" {ranks:>16}")).collect();
     format!("\n{what}\n{:24}{ranks}\n", "ranks")
 }
 
-fn predicted(options: &Options, costs: &[f64; 8]) -> String {
+fn predicted(options: &SimulatedCheckpointOptions, costs: &[f64; 8]) -> String {
     let what = format!("predicted, {} ranks a host", options.per_host);
     let mut text = head(options, &what);
     let tree = Scheme::Tree(options.radix);
@@ -176,7 +176,7 @@ fn predicted(options: &Options, costs: &[f64; 8]) -> String {
 
 /// Formats the times of restarts. A restart passes the tree three times and creates the connections of a
 /// host's ranks again.
-fn restarts(options: &Options, costs: &[f64; 8]) -> String {
+fn restarts(options: &SimulatedCheckpointOptions, costs: &[f64; 8]) -> String {
     let (tree, connection) = (Scheme::Tree(options.radix), costs[7]);
     let mut text = format!("{:24}", "restart, beside reading");
     for job in options.jobs() {
@@ -191,7 +191,7 @@ fn restarts(options: &Options, costs: &[f64; 8]) -> String {
 }
 
 /// Formats the times with files: the pause of ranks, the best interval (Young 1974), and the loss by it.
-fn in_all(options: &Options, costs: &[f64; 8]) -> String {
+fn in_all(options: &SimulatedCheckpointOptions, costs: &[f64; 8]) -> String {
     let what = format!(
         "in all, {} of a rank at {}/s a host and {}/s of all, a host lost once in {} h",
         size(options.bytes),
@@ -234,7 +234,7 @@ fn size(bytes: u64) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-impl Options {
+impl SimulatedCheckpointOptions {
     fn jobs(&self) -> impl Iterator<Item = Job> {
         self.ranks.iter().map(|&ranks| Job { hosts: ranks.div_ceil(self.per_host), ranks, shared: 0 })
     }
@@ -246,7 +246,7 @@ mod tests {
     use crate::command_line;
 
     fn check(line: &str, runs: &str, expected: &[&str]) {
-        let command = |options: &Options| Ok(report(options, &parse(runs)?));
+        let command = |options: &SimulatedCheckpointOptions| Ok(report(options, &parse(runs)?));
         let text = command_line::answer(line, command).unwrap_or_else(|error| error);
         for part in expected {
             assert!(text.contains(part), "{part} is not in {text}");

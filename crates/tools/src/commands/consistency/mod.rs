@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// Options of `tutti consistency`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct ConsistencyOptions {
     /// Numbers of ranks on which operations are held against each other.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 8], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
@@ -72,7 +72,7 @@ struct Section {
 ///
 /// # Errors
 /// Fails if Tutti is not installed, or the program does not compile.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ConsistencyOptions) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find(SUBJECT, &home, &home)?;
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
@@ -87,7 +87,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 
 /// Measures all cells. The jobs of all numbers of ranks are alive at the same time, as they are compared with
 /// each other too.
-fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mut Results) {
+fn measure(options: &ConsistencyOptions, tutti: &Library, programs: &Programs, results: &mut Results) {
     let pace = Pace { ms: f64::from(options.ms), limit_ms: 1000, timeout: Duration::from_secs(30) };
     let numbers: BTreeSet<u32> = options.ranks.iter().chain(&options.neighbours).copied().collect();
     let mut crews: Vec<_> = numbers
@@ -116,7 +116,7 @@ fn measure(options: &Options, tutti: &Library, programs: &Programs, results: &mu
 /// they are measured at about the same time. Then follow, size by size, the cells that are compared with each
 /// other on these ranks. The machine changes its speed within seconds, so cells far apart in a round would
 /// differ by that.
-fn asks(options: &Options, ranks: u32) -> Vec<Ask> {
+fn asks(options: &ConsistencyOptions, ranks: u32) -> Vec<Ask> {
     let mut cells = Vec::new();
     if options.neighbours.contains(&ranks) {
         cells = some(&FORMS, &options.some_sizes);
@@ -149,7 +149,7 @@ fn some(ops: &[impl AsRef<str>], sizes: &[u64]) -> Vec<(String, u64)> {
         .collect()
 }
 
-fn sections(options: &Options, results: &Results) -> Vec<Section> {
+fn sections(options: &ConsistencyOptions, results: &Results) -> Vec<Section> {
     let times: Vec<_> = options.ranks.iter().map(|&ranks| Times { results, ranks }).collect();
     let sizes = &options.sizes;
     let with_data = || FORMS.iter().filter(|op| !has_no_data(op));
@@ -173,7 +173,7 @@ fn sections(options: &Options, results: &Results) -> Vec<Section> {
 
 /// Compares neighbouring numbers of ranks. The step from the number of cores to one more is left out, as
 /// everything changes there.
-fn by_ranks(options: &Options, results: &Results) -> Vec<Finding> {
+fn by_ranks(options: &ConsistencyOptions, results: &Results) -> Vec<Finding> {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let mut findings = Vec::new();
     for pair in options.neighbours.windows(2).filter(|pair| pair[1] <= cores || pair[0] > cores) {
@@ -186,7 +186,7 @@ fn by_ranks(options: &Options, results: &Results) -> Vec<Finding> {
     findings
 }
 
-fn describe(options: &Options, sections: &[Section], results: &Results) -> String {
+fn describe(options: &ConsistencyOptions, sections: &[Section], results: &Results) -> String {
     let mut out = format!(
         "Self-consistency: time by what it may be (least/median); a violation is above {} in both\n",
         options.tolerance
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
     use crate::command_line;
 
-    fn options(line: &str) -> Options {
+    fn options(line: &str) -> ConsistencyOptions {
         command_line::options(line).expect("options")
     }
 

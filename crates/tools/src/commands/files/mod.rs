@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 
 /// Options of `tutti bench io`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct FilesOptions {
     /// Operations: write_ or read_ with contiguous, strided, list, tile or bt; create; overlap; and after @
     /// the bytes (write_strided@64).
     #[arg(long, value_delimiter = ',')]
@@ -82,14 +82,14 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Libraries of `tutti compare --ops io` without the option --libraries.
 const COMPARED: [&str; 3] = ["tutti", "mpich-p2p", "openmpi-yield"];
 
-impl Options {
+impl FilesOptions {
     /// Returns the options that correspond to those of `tutti compare --ops io`.
-    pub fn from_compare(compare: &options::Options) -> Options {
+    pub fn from_compare(compare: &options::CompareOptions) -> FilesOptions {
         let libraries = match compare.libraries.is_empty() {
             true => COMPARED.map(String::from).to_vec(),
             false => compare.libraries.clone(),
         };
-        Options {
+        FilesOptions {
             ops: Vec::new(),
             modes: ["independent", "collective"].map(String::from).to_vec(),
             places: ["memory", "disk"].map(String::from).to_vec(),
@@ -122,7 +122,7 @@ pub fn asks_of_builds(quick: bool) -> Vec<Ask> {
 /// # Errors
 /// Fails if a library is missing, the program does not compile, there can be no hosts here, or the table
 /// cannot be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &FilesOptions) -> Result<(), String> {
     let home = home()?;
     let find = |name: &String| Library::find(name, &home, &options.peers);
     let libraries = options.libraries.iter().map(find).collect::<Result<Vec<_>, _>>()?;
@@ -152,7 +152,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a FilesOptions,
     libraries: Vec<Library>,
     programs: Programs,
     testbed: Option<Raised>,

@@ -41,7 +41,7 @@ use tutti_coll::simulate::Binding;
 
 /// Options of `tutti headlines`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct HeadlinesOptions {
     /// Numbers of ranks of the measured rows.
     #[arg(long, value_delimiter = ',', default_values_t = [2, 4], value_parser = clap::value_parser!(u32).range(1..))]
     ranks: Vec<u32>,
@@ -72,7 +72,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Fails if Tutti is not installed, or a program does not compile.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &HeadlinesOptions) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.out, std::slice::from_ref(&tutti))?;
@@ -136,7 +136,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a HeadlinesOptions,
     tutti: Library,
     programs: Programs,
 }

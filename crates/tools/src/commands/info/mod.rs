@@ -20,7 +20,7 @@ use crate::simulate::spread::Spread;
 
 /// Options of `tutti info`.
 #[derive(Args)]
-pub struct Options {
+pub struct InfoOptions {
     /// List the MPI functions that are implemented and those that are not yet.
     #[arg(long)]
     functions: bool,
@@ -60,7 +60,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Fails if a TUTTI_ variable of the environment is invalid.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &InfoOptions) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let own_job = OwnJob::find()?;
     let is_another = own_job.as_ref().is_some_and(|job| job.rank > 0);

@@ -23,7 +23,7 @@ use crate::output::{FOLDER, folder};
 
 /// Options of `tutti probe`.
 #[derive(Args)]
-pub struct Options {
+pub struct ProbeOptions {
     /// File for the costs; by default the one in which the launcher looks for them (TUTTI_MODEL_FILE, or a
     /// file in the user's cache directory).
     #[arg(long)]
@@ -53,7 +53,7 @@ pub struct Options {
 ///
 /// # Errors
 /// Fails if the file cannot be written, or there is no place for it.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &ProbeOptions) -> Result<(), String> {
     if let Some(out) = options.out.as_deref().filter(|_| options.unasked) {
         return unasked::run(out).map_err(|error| format!("cannot write {}: {error}", out.display()));
     }
@@ -78,7 +78,7 @@ pub fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Measures the network between two hosts.
-fn across(options: &Options, model: &mut Model) -> Result<(), String> {
+fn across(options: &ProbeOptions, model: &mut Model) -> Result<(), String> {
     let home = home()?;
     let tutti = Library::find("tutti", &home, &home)?;
     let programs = Programs::build(&options.programs, std::slice::from_ref(&tutti))?;

@@ -20,7 +20,7 @@ use crate::commands::sim::Setup;
 
 /// Options of `tutti trace`.
 #[derive(Args)]
-pub struct Options {
+pub struct TraceOptions {
     /// Trace of a program; without it, a collective is simulated as by `tutti sim`
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ const MOST_STEPS: u64 = 2_000_000;
 ///
 /// # Errors
 /// Fails if a file cannot be read or written, if it is not a trace, or if the operation cannot be simulated.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &TraceOptions) -> Result<(), String> {
     let (trace, title) = match &options.file {
         Some(file) => (read::file(file)?, file.display().to_string()),
         None => simulated(&options.setup)?,
@@ -179,7 +179,7 @@ mod tests {
 
     fn simulate(line: &str) -> (Trace, String) {
         let words = format!("--machine MACHINES/boards-2x2x2.txt {line}");
-        simulated(&command_line::options::<Options>(&words).unwrap().setup).unwrap()
+        simulated(&command_line::options::<TraceOptions>(&words).unwrap().setup).unwrap()
     }
 
     #[test]

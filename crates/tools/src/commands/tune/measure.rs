@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::options::Options;
+use super::options::TuneOptions;
 use super::row::{BAD, Row, Tried};
 use crate::measure::crew::{Crew, Pace};
 use crate::measure::library::Library;
@@ -29,7 +29,13 @@ fn jobs(rows: &[Row]) -> Vec<BTreeMap<&'static str, String>> {
 }
 
 /// Fills in the measured times.
-pub fn measure(options: &Options, tutti: &Library, programs: &Programs, budget: Duration, rows: &mut [Row]) {
+pub fn measure(
+    options: &TuneOptions,
+    tutti: &Library,
+    programs: &Programs,
+    budget: Duration,
+    rows: &mut [Row],
+) {
     let Some(ranks) = rows.first().map(|row| row.ranks) else { return };
     let jobs = jobs(rows);
     let variants: Vec<Library> =

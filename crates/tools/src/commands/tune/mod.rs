@@ -7,8 +7,8 @@
 //! predicted time ([`tutti_coll::model::Correction`]). Selection multiplies its predictions by it. The table
 //! shows the cells in which the model alone chooses well, and the losses in others.
 //!
-//! On several hosts ([`Options::hosts`]), segment lengths of levels that overlap are measured too: the few
-//! best ones. A correction then belongs to a length, and selection takes the fastest.
+//! On several hosts ([`TuneOptions::hosts`]), segment lengths of levels that overlap are measured too: the
+//! few best ones. A correction then belongs to a length, and selection takes the fastest.
 //!
 //! A job forces one algorithm of every collective. So there are as many jobs as the largest number of
 //! algorithms of a collective.
@@ -36,7 +36,7 @@ use crate::measure::options::Sizes;
 use crate::measure::programs::Programs;
 use crate::measure::run;
 
-pub use options::Options;
+pub use options::TuneOptions;
 
 use measure::measure;
 use row::{Row, Tried};
@@ -49,7 +49,7 @@ const SEGMENTS: usize = 4;
 ///
 /// # Errors
 /// Fails if Tutti is not installed, a program does not compile, or the model cannot be read or written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &TuneOptions) -> Result<(), String> {
     let config = Config::from_env().map_err(|error| error.to_string())?;
     let path = options.out.clone().or_else(|| crate::kept::default_path(&config));
     let text = path
@@ -106,7 +106,7 @@ fn machines(tutti: &Library, place: &HostSet) -> Result<Machines, String> {
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// Returns the rows to measure, with predictions of all algorithms.
-fn plan(options: &Options, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
+fn plan(options: &TuneOptions, ranks: u32, environment: &Environment) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for collective in collectives(&options.ops) {
         let nothing = Sizes::new(vec![0]);

@@ -13,7 +13,7 @@ use crate::output::{FOLDER, folder};
 
 /// Options of `tutti tune`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct TuneOptions {
     /// Collectives; by default all whose blocks are of one size.
     #[arg(long, value_delimiter = ',', value_parser = collective)]
     pub ops: Vec<Collective>,
@@ -63,7 +63,7 @@ pub struct Options {
     pub programs: PathBuf,
 }
 
-impl Options {
+impl TuneOptions {
     /// Returns the hosts, if it is for several.
     pub fn place(&self) -> Option<HostSet> {
         let some = !self.hosts.is_empty();

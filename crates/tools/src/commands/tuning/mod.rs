@@ -22,7 +22,7 @@ use scenarios::{Scenario, Truth};
 
 /// Options of `tutti bench tune`.
 #[derive(Args)]
-pub struct Options {
+pub struct TuningOptions {
     /// Number of scenarios to simulate
     #[arg(long, default_value_t = SCENARIOS, value_parser = clap::value_parser!(u32).range(1..))]
     scenarios: u32,
@@ -123,7 +123,7 @@ struct Score {
 ///
 /// # Errors
 /// Fails if a file cannot be read or written.
-pub fn run(options: &Options) -> Result<String, String> {
+pub fn run(options: &TuningOptions) -> Result<String, String> {
     let noise = noise(options.noise.as_deref())?;
     let scenarios = scenarios::all(options.scenarios, options.seed);
     if let Some(path) = &options.picture {
@@ -231,7 +231,12 @@ fn best_ns(play: &Play) -> f64 {
     (0..play.alternatives.len()).map(|way| play.period_ns(way)).fold(f64::INFINITY, f64::min)
 }
 
-fn table(options: &Options, truths: &[(Collective, Truth)], noise: &Noise, is_poisoned: bool) -> String {
+fn table(
+    options: &TuningOptions,
+    truths: &[(Collective, Truth)],
+    noise: &Noise,
+    is_poisoned: bool,
+) -> String {
     let plays: Vec<(Collective, Play)> = truths
         .iter()
         .map(|(collective, truth)| (*collective, play(truth, noise, options.iterations)))
@@ -264,7 +269,7 @@ fn table(options: &Options, truths: &[(Collective, Truth)], noise: &Noise, is_po
 }
 
 /// Returns the loss of short loops by tuning, as text.
-fn short(options: &Options, plays: &[(Collective, Play)]) -> String {
+fn short(options: &TuningOptions, plays: &[(Collective, Play)]) -> String {
     let mut text = String::new();
     for iterations in SHORT {
         let ratio = |((of, play), seed): (&(Collective, Play), u64)| {

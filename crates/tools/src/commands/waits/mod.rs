@@ -27,7 +27,7 @@ use table::ByPlace;
 
 /// Options of `tutti bench waits`.
 #[derive(Args, Clone, Debug)]
-pub struct Options {
+pub struct WaitsOptions {
     /// Programs, by name or the beginning of some; NAME@N where they count objects or seconds
     /// (idle_windows@100).
     #[arg(long, value_delimiter = ',')]
@@ -77,7 +77,7 @@ const PLACES: [(u32, u32); 11] =
 /// # Errors
 /// Fails if there can be no hosts here, a library is missing, a program does not compile, or the table cannot
 /// be written.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &WaitsOptions) -> Result<(), String> {
     let places = places(&options.hosts, &options.ranks);
     let stages = stages(options, &places);
     if stages.is_empty() {
@@ -135,7 +135,7 @@ fn places(hosts: &[u32], ranks: &[u32]) -> Vec<(u32, u32)> {
     all.filter(|(hosts, ranks)| *ranks > 0 && ranks % hosts == 0).collect()
 }
 
-fn stages(options: &Options, places: &[(u32, u32)]) -> Vec<Stage> {
+fn stages(options: &WaitsOptions, places: &[(u32, u32)]) -> Vec<Stage> {
     let wanted = |family: &&'static Family| !family.asks(&options.only, "").is_empty();
     let of_family = |family: &'static Family| {
         let fits = places.iter().filter(|(_, ranks)| *ranks >= family.least_ranks);
@@ -145,7 +145,7 @@ fn stages(options: &Options, places: &[(u32, u32)]) -> Vec<Stage> {
 }
 
 struct Bench<'a> {
-    options: &'a Options,
+    options: &'a WaitsOptions,
     libraries: Vec<Library>,
     programs: Programs,
     testbed: Option<Raised>,

@@ -1,13 +1,13 @@
 //! Input of a report: libraries, options and results.
 
 use crate::measure::library::Library;
-use crate::measure::options::{Options, Shape};
+use crate::measure::options::{CompareOptions, Shape};
 use crate::measure::results::{Goal, KILLED, Results, START, goals, goals_of_hosts};
 
 /// Input of a report: libraries, options and results.
 pub struct Input<'a> {
     /// Options of the measurement; they determine the order of operations, ranks and modes.
-    pub options: &'a Options,
+    pub options: &'a CompareOptions,
     /// The libraries; the first is compared with the others.
     pub libraries: &'a [Library],
     /// Measured times of all libraries.

@@ -9,7 +9,7 @@ mod words;
 
 use crate::measure::library::Library;
 use crate::measure::machine;
-use crate::measure::options::Options;
+use crate::measure::options::CompareOptions;
 use crate::measure::results::Results;
 use input::Input;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub use words::{size, time};
 ///
 /// # Errors
 /// Fails if a file cannot be written.
-pub fn write(options: &Options, libraries: &[Library], results: &Results) -> Result<(), String> {
+pub fn write(options: &CompareOptions, libraries: &[Library], results: &Results) -> Result<(), String> {
     let mut machine = machine::describe();
     machine.extend(results.kept_awake.then(|| crate::measure::awake::NOTE.to_string()));
     let input = Input { options, libraries, results, machine };
