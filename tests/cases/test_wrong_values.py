@@ -12,7 +12,7 @@ SETTINGS = [
     ("TUTTI_ALGORITHM", "allreduce=ring:rdix=2", ["rdix is no parameter", "radix", "segment"]),
     ("TUTTI_ALGORITHM", "bcast=knomial:window=0", ["a number from 1 to 64"]),
     ("TUTTI_ALGORITHM", "ring", ["collective=algorithm"]),
-    ("TUTTI_THREAD_LANES", "0", ["from 1 to 8"]),
+    ("TUTTI_DEBUG", "thread_lanes=0", ["from 1 to 8"]),
     ("TUTTI_SILENCE_MS", "99999999999999999", ["from 1 to"]),
     ("TUTTI_MULTICAST_WINDOW", "5000", ["from 1 to 4096"]),
     ("TUTTI_DEBUG", "bank_small_slots=1000", ["from 2 to 128"]),

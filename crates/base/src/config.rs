@@ -246,7 +246,7 @@ mod tests {
     fn numbers_outside_their_range_are_refused() {
         for (name, value, part) in [
             ("TUTTI_SPIN_US", "-2", "from -1 to 60000000"),
-            ("TUTTI_THREAD_LANES", "9", "from 1 to 8"),
+            ("TUTTI_DEBUG", "thread_lanes=9", "from 1 to 8"),
             ("TUTTI_SILENCE_MS", "0", "from 1 to 31536000000"),
             ("TUTTI_START_MS", "99999999999999", "from 1 to 31536000000"),
             ("TUTTI_MULTICAST_WINDOW", "0", "from 1 to 4096"),

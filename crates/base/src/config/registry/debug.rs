@@ -8,6 +8,7 @@ use crate::config::typed::Config;
 use crate::config::values::{
     flag, milliseconds, one_of, shown_or_auto, size, size_or_auto, size_or_zero, within,
 };
+use crate::config::waiting::MAX_LANES;
 
 /// Keys of TUTTI_DEBUG. A key is read by the processes of its scope.
 pub static DEBUG_KEYS: &[Setting] = &[
@@ -247,6 +248,15 @@ pub static DEBUG_KEYS: &[Setting] = &[
         doc: "if two ranks that exchange messages share a processor, move one of them to another",
         set: |c, v| flag(v).map(|x| c.waiting.move_apart = x),
         show: |c| (c.waiting.move_apart as u8).to_string(),
+    },
+    Setting {
+        name: "thread_lanes",
+        kind: ValueKind::Count,
+        scope: Scope::Job,
+        audience: Audience::Developer,
+        doc: "number of lanes in which threads communicate concurrently (1 to 8; fewer if many ranks share a host)",
+        set: |c, v| within(v, 1, MAX_LANES.into()).map(|x| c.waiting.thread_lanes = x),
+        show: |c| c.waiting.thread_lanes.to_string(),
     },
 ];
 

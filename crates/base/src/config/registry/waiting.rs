@@ -1,8 +1,7 @@
 //! Rows: Waiting, threads and progress.
 
 use crate::config::setting::{Audience, Scope, Setting, ValueKind};
-use crate::config::values::{flag, microseconds, within};
-use crate::config::waiting::MAX_LANES;
+use crate::config::values::{flag, microseconds};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -13,15 +12,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "time that a wait spins before it parks; -1: by the numbers of ranks and cores",
         set: |c, v| microseconds(v).map(|x| c.waiting.spin_us = x),
         show: |c| c.waiting.spin_us.to_string(),
-    },
-    Setting {
-        name: "TUTTI_THREAD_LANES",
-        kind: ValueKind::Count,
-        scope: Scope::Job,
-        audience: Audience::Developer,
-        doc: "number of lanes in which threads communicate concurrently (1 to 8; fewer if many ranks share a host)",
-        set: |c, v| within(v, 1, MAX_LANES.into()).map(|x| c.waiting.thread_lanes = x),
-        show: |c| c.waiting.thread_lanes.to_string(),
     },
     Setting {
         name: "TUTTI_PROGRESS_THREAD",
