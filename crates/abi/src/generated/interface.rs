@@ -2867,7 +2867,7 @@ pub struct Interface {
     pub MPI_Wtime: unsafe extern "C" fn() -> c_double,
 }
 
-/// What fronts take.
+/// Functions for fronts.
 #[unsafe(no_mangle)]
 #[allow(non_upper_case_globals, reason = "a name in C")]
 pub static tutti_interface: Interface = Interface {

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_double, c_int, c_void};
 
 use crate::shared::standard::*;
 
-/// What [`Interface::version`] has to be: the two sides are of the same build.
+/// Required [`Interface::version`]: both sides are of the same build.
 pub const VERSION: u64 = 0xc6694704e4f0e8b;
 
 /// Callers of the program's functions, by the type of the function: its address and its arguments in the standard ABI.

@@ -86,7 +86,7 @@ impl Turnstile {
         self.left.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Returns the name of the ticket that has the lock alone or is the next to be let in. Returns `None` if
+    /// Returns the name of the ticket that has the lock alone or is the next that enters. Returns `None` if
     /// there is no such ticket, or some share the lock.
     pub fn sole_holder(&self) -> Option<u32> {
         let (admitted, left) = (self.admitted.load(Ordering::SeqCst), self.left.load(Ordering::SeqCst));

@@ -44,7 +44,7 @@ pub fn given(spec: &Spec) -> String {
     format!(
         "{NAMES}use std::ffi::{{c_char, c_double, c_int, c_void}};\n\nuse crate::dialect::{{Dialect, speak}};\n\
          use crate::generated::{{self, callbacks::*}};\nuse crate::types::*;\n\n{}\
-         /// What fronts take.\n#[unsafe(no_mangle)]\npub static tutti_interface: Interface = Interface {{\n    \
+         /// Functions for fronts.\n#[unsafe(no_mangle)]\npub static tutti_interface: Interface = Interface {{\n    \
          version: {:#x},\n    speak,\n{fields}}};\n",
         interface_structure(spec, rust_type),
         version(spec)
@@ -56,7 +56,7 @@ pub fn given(spec: &Spec) -> String {
 pub fn taken(spec: &Spec) -> String {
     format!(
         "{NAMES}use std::ffi::{{c_char, c_double, c_int, c_void}};\n\nuse crate::shared::standard::*;\n\n\
-         /// What [`Interface::version`] has to be: the two sides are of the same build.\npub const VERSION: u64 = {:#x};\n\n{}{}",
+         /// Required [`Interface::version`]: both sides are of the same build.\npub const VERSION: u64 = {:#x};\n\n{}{}",
         version(spec),
         dialect_structure(spec, standard_type),
         interface_structure(spec, standard_type)
