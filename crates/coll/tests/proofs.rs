@@ -405,7 +405,12 @@ fn every_reduction_can_round_once() {
                     let environment = Environment { deterministic, ..Environment::flat(ranks, 4) };
                     let shape = Shape { together, unit_bytes: 8, ..Shape::new(collective, ranks, 0, count) };
                     let choice = select(&shape, &environment, Some("together"));
-                    assert_eq!(choice.generator.combines_together(), together, "{}", choice.reason());
+                    assert_eq!(
+                        choice.generator.combines_together(),
+                        together,
+                        "{}",
+                        choice.reason().text(true)
+                    );
                 }
             }
         }

@@ -106,8 +106,8 @@ impl Inquest {
         }
     }
 
-    /// Begins the numbers of requests after this one. Ranks of a checkpoint still have the cards of an earlier
-    /// mpirun, which must not be taken for answers.
+    /// Begins the numbers of requests after this one. Ranks of a checkpoint still have the cards of an
+    /// earlier mpirun, which must not be taken for answers.
     #[must_use]
     pub fn counting_from(self, request: u32) -> Inquest {
         Inquest { request, ..self }
