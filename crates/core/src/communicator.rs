@@ -28,7 +28,7 @@ use crate::special::{ANY_SOURCE, PROC_NULL};
 use crate::topology::Topology;
 
 use collectives::Collectives;
-use collectives::wishes::Wishes;
+use collectives::hints::CollectiveHints;
 
 /// A communicator. Shared by handles, requests and schedules.
 #[derive(Debug)]
@@ -193,14 +193,14 @@ impl Communicator {
     /// Sets the hints that the info object contains; all others stay as they are (MPI-5 section 7.4.4).
     pub fn set_hints(&self, held: &LaneGuard, info: &Info) {
         self.hints.borrow_mut(held).update(info);
-        self.collectives.wish(held, &Wishes::from_info(info));
+        self.collectives.wish(held, &CollectiveHints::from_info(info));
     }
 
     /// Returns the hints in use (MPI_Comm_get_info).
     pub fn info(&self, held: &LaneGuard, config: &Config) -> Info {
         let mut info = self.hints.borrow(held).in_use();
         memory_kinds::add_to(&mut info, held, self.group.origin());
-        self.collectives.state.borrow(held).wishes.add_to(&mut info, config);
+        self.collectives.state.borrow(held).hints.add_to(&mut info, config);
         info
     }
 

@@ -1,6 +1,8 @@
 //! Small messages between two processes on behalf of the library, for agreements of leaders outside
 //! collectives.
 
+use std::sync::Arc;
+
 use tutti_base::ids::Plane;
 use tutti_base::{Rank, Result};
 
@@ -11,7 +13,7 @@ use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
-use crate::point_to_point::{start_receive, start_send};
+use crate::point_to_point::{Eager, start_receive, start_send};
 
 /// Sends `mine` to `partner`, a rank of the peers of `comm`, and receives its bytes, whatever their number.
 /// Both call this with the same tag.
@@ -21,7 +23,7 @@ use crate::point_to_point::{start_receive, start_send};
 pub fn exchange(
     held: &mut LaneGuard,
     messenger: &Messenger,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     partner: Rank,
     tag: i32,
     mine: Vec<u8>,
@@ -36,7 +38,7 @@ pub fn exchange(
 pub(crate) fn swap(
     held: &mut LaneGuard,
     messenger: &Messenger,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     partner: Rank,
     tag: i32,
     mine: Vec<u8>,
@@ -50,7 +52,7 @@ pub(crate) fn swap(
     let receiving = start_receive(held, messenger, comm, Some(receive));
     let envelope = Envelope { context, source: comm.rank().0, tag };
     let send = SendSpec { buffer: Buffer::owned(mine), peer, envelope, mode: Mode::Standard, signature: 0 };
-    let sending = start_send(held, messenger, comm, Some(send));
+    let sending = start_send(held, messenger, comm, Some(send), Eager::Untried);
     completion::wait(held, messenger, sending, "an agreement between leaders: ").result?;
     completion::wait(held, messenger, receiving, "an agreement between leaders: ").result?;
     Ok(into.to_vec())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
 
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::constructors::create::{agree, agree_by, between, duplicate_bare};
 use crate::dynamic::meeting::{Part, meet};
@@ -20,7 +20,7 @@ pub struct Leaders<'a> {
     /// Rank of the own leader in the local communicator.
     pub local: Rank,
     /// Communicator of both leaders; significant at the leader only.
-    pub peer_comm: &'a Communicator,
+    pub peer_comm: &'a Arc<Communicator>,
     /// Rank of the other leader in `peer_comm`; significant at the leader only.
     pub remote: i32,
     /// Tag on `peer_comm` that no other agreement uses at the same time.
@@ -34,7 +34,7 @@ pub struct Leaders<'a> {
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     leaders: Leaders<'_>,
 ) -> Result<Arc<Communicator>> {
     let speaks = comm.rank() == leaders.local;
@@ -44,7 +44,7 @@ pub fn create(
         let partner = remote_leader(leaders)?;
         theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, own.clone())?;
     }
-    collective::broadcast_bytes(held, process, comm, leaders.local, &mut theirs)?;
+    WaitContext::new(held, process, comm).broadcast_bytes(leaders.local, &mut theirs)?;
     if are_several(&own, &theirs) && have_strangers(held, process, comm, leaders, &theirs)? {
         return introduce(held, process, comm, leaders, own < theirs);
     }
@@ -54,14 +54,14 @@ pub fn create(
     }
     let local = duplicate_bare(held, process, comm)?;
     let serial = agree_by(held, process, |held, value| {
-        let own = collective::maximum(held, process, comm, value)?;
+        let own = WaitContext::new(held, process, comm).maximum(value)?;
         let mut highest = own.to_le_bytes().to_vec();
         if speaks {
             let partner = remote_leader(leaders)?;
             let theirs = exchange(held, process, leaders.peer_comm, partner, leaders.tag, highest)?;
             highest = own.max(theirs.try_into().map_or(own, u64::from_le_bytes)).to_le_bytes().to_vec();
         }
-        collective::broadcast_bytes(held, process, comm, leaders.local, &mut highest)?;
+        WaitContext::new(held, process, comm).broadcast_bytes(leaders.local, &mut highest)?;
         Ok(highest.try_into().map_or(own, u64::from_le_bytes))
     })?;
     Ok(between(held, process, comm, local, remote, serial))
@@ -72,19 +72,19 @@ pub fn create(
 fn have_strangers(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     leaders: Leaders<'_>,
     theirs: &[u8],
 ) -> Result<bool> {
     let unknown = u64::from(process.library.other_jobs.borrow(held).decode(theirs).is_err());
-    let own = collective::maximum(held, process, comm, unknown)?;
+    let own = WaitContext::new(held, process, comm).maximum(unknown)?;
     let mut either = vec![own as u8];
     if comm.rank() == leaders.local {
         let partner = remote_leader(leaders)?;
         let said = exchange(held, process, leaders.peer_comm, partner, leaders.tag, either.clone())?;
         either[0] |= said.first().copied().unwrap_or(1);
     }
-    collective::broadcast_bytes(held, process, comm, leaders.local, &mut either)?;
+    WaitContext::new(held, process, comm).broadcast_bytes(leaders.local, &mut either)?;
     Ok(either != [0])
 }
 
@@ -93,7 +93,7 @@ fn have_strangers(
 fn introduce(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     leaders: Leaders<'_>,
     accepts: bool,
 ) -> Result<Arc<Communicator>> {
@@ -115,13 +115,13 @@ fn introduce(
 pub fn merge(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     high: bool,
 ) -> Result<Arc<Communicator>> {
     let Some(inter) = comm.inter() else {
         return Err(Error::new(ErrorClass::Comm, "argument intercomm is an intracommunicator"));
     };
-    let theirs = collective::swap_bytes(held, process, comm, vec![u8::from(high)])?;
+    let theirs = WaitContext::new(held, process, comm).swap_bytes(vec![u8::from(high)])?;
     let their_high = theirs.first().is_some_and(|flag| *flag != 0);
     let own_first = match (high, their_high) {
         (false, true) => true,

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tutti_base::{ContextId, Rank, Result};
 use tutti_sys::clock;
 
-use crate::collective::{self, Unreceived};
+use crate::collective::{self, Unreceived, WaitContext};
 use crate::communicator::Communicator;
 use crate::error_handler::ErrorHandler;
 use crate::group::Group;
@@ -99,7 +99,7 @@ fn meet_by_messages(held: &mut LaneGuard, process: &Process) -> Result<()> {
     let group = (Group::world(process.world_size()), Rank(process.rank.0));
     let comm: Arc<Communicator> =
         Communicator::predefined(LAST_CONTEXT, "MPI_Finalize", group.0, group.1, ErrorHandler::Fatal);
-    collective::barrier_by_messages(held, process, &comm)
+    WaitContext::new(held, process, &comm).barrier_by_messages()
 }
 
 /// Searches for data of collective operations that this rank has never received. Prints a warning if this

@@ -1,24 +1,32 @@
 //! Start and end of the process in its job (MPI-5 chapter 11). This is the highest layer, as it creates and
 //! ends all others.
 
+use std::os::fd::RawFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tutti_base::traffic::{self, Totals};
-use tutti_base::{Error, ErrorClass, Result};
+use tutti_base::{Error, ErrorClass, Result, WorldRank};
 use tutti_sys::job::RankState;
 use tutti_sys::{crash, debugger, floating_point, speaker, this_process};
 use tutti_transport::FarLink;
 
-use crate::collective::{self, tell_undecided};
+use crate::collective::{self, report_undecided};
+use crate::communicator::Communicator;
 use crate::constructors::split;
 use crate::continuation;
 use crate::dynamic::{self, connected_jobs};
 use crate::hang;
 use crate::host::ThreadLevel;
 use crate::lanes::{self, LaneGuard};
-use crate::messenger::Above;
-use crate::process::{BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, is_finalized, started};
+use crate::matching::{Envelope, Signature};
+use crate::messenger::{
+    Above, CallServer, CardWriter, ContinuationRunner, InquiryHandler, Messenger, PeerWatch, WakeSource,
+};
+use crate::process::{
+    BEFORE, FINALIZED, PHASE, PROCESS, Process, RUNNING, Splitter, is_finalized, started, started_ever,
+};
 use crate::tool::settings;
 use crate::window::serve;
 use crate::{boot, departed, leaving, other_libraries, progress, progress_thread};
@@ -26,15 +34,81 @@ use crate::{boot, departed, leaving, other_libraries, progress, progress_thread}
 /// Maximum time for which a process that ends without a barrier repairs its multicasts.
 const LAST_REPAIRS: Duration = Duration::from_millis(200);
 
+/// The library above its messages, as progress calls it.
+#[derive(Debug)]
+struct Library;
+
 const ABOVE: Above = Above {
-    answer_calls: serve::answer_calls,
-    answer: |held, from, envelope, signature| collective::answer(held, started(), from, envelope, signature),
-    watch_others: |held| connected_jobs::watch(held, started()),
-    run_continuations: continuation::run_ready,
-    watch_departed: |held| departed::watch(held, started()),
-    is_gone: |held, number| dynamic::is_gone(held, started(), number),
-    answer_card: hang::answer,
+    calls: &Library,
+    inquiries: &Library,
+    peers: &Library,
+    cards: &Library,
+    continuations: &Library,
+    wakes: &Library,
 };
+
+impl CallServer for Library {
+    fn answer_calls(&self, held: &LaneGuard, messenger: &Messenger) {
+        serve::answer_calls(held, messenger);
+    }
+}
+
+impl InquiryHandler for Library {
+    fn answer_inquiry(&self, held: &LaneGuard, from: WorldRank, envelope: Envelope, theirs: Signature) {
+        collective::answer_inquiry(held, started(), from, envelope, theirs);
+    }
+}
+
+impl PeerWatch for Library {
+    fn watch_others(&self, held: &LaneGuard) {
+        connected_jobs::watch(held, started());
+    }
+
+    fn watch_departed(&self, held: &LaneGuard) {
+        departed::watch(held, started());
+    }
+
+    fn is_gone(&self, held: &LaneGuard, process: WorldRank) -> bool {
+        dynamic::is_gone(held, started(), process)
+    }
+}
+
+impl CardWriter for Library {
+    fn answer_card(&self, messenger: &Messenger, request: u32, what: &dyn Fn() -> String) {
+        hang::answer(messenger, request, what);
+    }
+}
+
+impl ContinuationRunner for Library {
+    fn run_ready(&self, held: &LaneGuard, messenger: &Messenger) {
+        continuation::run_ready(held, messenger);
+    }
+}
+
+impl WakeSource for Library {
+    fn before_sleep(
+        &self,
+        held: &LaneGuard,
+        descriptors: &mut Vec<RawFd>,
+        until: &mut Option<Instant>,
+    ) -> bool {
+        started_ever()
+            .is_none_or(|process| process.library.kernel.borrow_mut(held).before_sleep(descriptors, until))
+    }
+}
+
+impl Splitter for Library {
+    fn split(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        comm: &Arc<Communicator>,
+        color: i32,
+        key: i32,
+    ) -> Result<Option<Arc<Communicator>>> {
+        split::split(held, process, comm, color, key)
+    }
+}
 
 /// Joins the job, for the world model or the first session. Does not wait for other ranks.
 ///
@@ -70,7 +144,7 @@ fn join(wanted: ThreadLevel) -> Result<Process> {
         let has_lanes = wanted == ThreadLevel::Multiple && !header.has_other_hosts();
         lanes::allow_threads(if has_lanes { header.lanes } else { 1 });
     }
-    Process::new(config, boot, ABOVE, split::split)
+    Process::new(config, boot, ABOVE, &Library)
 }
 
 /// True if [`finalize`] was called in this process.
@@ -137,7 +211,7 @@ fn leave(held: &mut LaneGuard, process: &'static Process) {
     {
         eprintln!("Tutti: rank {}: multicast {}", process.rank, casting.counters());
     }
-    tell_undecided(held, process);
+    report_undecided(held, process);
     if process.rank.0 == 0 {
         floating_point::isolated(|| process.library.learnings.borrow(held).keep(&process.config));
     }

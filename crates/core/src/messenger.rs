@@ -3,8 +3,10 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tutti_base::config::{Config, Mapped};
 use tutti_base::{Error, ErrorClass, Result, WorldRank};
@@ -20,7 +22,6 @@ use crate::boot::Network;
 use crate::host::Host;
 use crate::lanes::{self, FirstLaneCell, Lane, LaneCells, LaneGuard};
 use crate::matching::{Envelope, Signature};
-use crate::offload::Kernel;
 use crate::p2p::{Limits, PointToPoint};
 use crate::request::RequestId;
 use crate::separation::Separation;
@@ -50,25 +51,69 @@ pub trait Activity: Send + fmt::Debug {
     }
 }
 
-/// Functions of higher layers that progress calls.
-#[derive(Debug)]
-pub struct Above {
+/// Windows as progress sees them: the layer above that active messages are for (MPI-5 chapter 12).
+pub trait CallServer: fmt::Debug + Sync {
     /// Starts the windows for which active messages have arrived.
-    pub answer_calls: fn(&LaneGuard, &Messenger),
-    /// Replies to a member that has waited long in the operation of the envelope, with that member's
-    /// signature.
-    pub answer: fn(&LaneGuard, WorldRank, Envelope, Signature),
+    fn answer_calls(&self, held: &LaneGuard, messenger: &Messenger);
+}
+
+/// Collective operations as progress sees them: the layer above that knows which of them this rank has begun.
+pub trait InquiryHandler: fmt::Debug + Sync {
+    /// Replies to the member `from` that has waited long in the operation of the envelope. `theirs` is that
+    /// member's signature.
+    fn answer_inquiry(&self, held: &LaneGuard, from: WorldRank, envelope: Envelope, theirs: Signature);
+}
+
+/// Processes of all jobs as progress sees them: the layer above that knows which of them have left.
+pub trait PeerWatch: fmt::Debug + Sync {
     /// Checks, before a sleep, one of the connected processes of other jobs.
-    pub watch_others: fn(&LaneGuard),
+    fn watch_others(&self, held: &LaneGuard);
     /// Ends, before a sleep, waits for ranks that have left.
-    pub watch_departed: fn(&LaneGuard),
+    fn watch_departed(&self, held: &LaneGuard);
     /// Returns true if a process of any job has left.
-    pub is_gone: fn(&LaneGuard, WorldRank) -> bool,
-    /// Answers the launcher's request for a card with the wait that the function describes. The thread holds
-    /// no lane.
-    pub answer_card: fn(&Messenger, u32, &dyn Fn() -> String),
+    fn is_gone(&self, held: &LaneGuard, process: WorldRank) -> bool;
+}
+
+/// Description of waits for the launcher, which looks for ranks that wait for each other.
+pub trait CardWriter: fmt::Debug + Sync {
+    /// Answers the launcher's request for a card with the wait that `what` describes. The thread holds no
+    /// lane.
+    fn answer_card(&self, messenger: &Messenger, request: u32, what: &dyn Fn() -> String);
+}
+
+/// Functions of the program that follow operations, as progress sees them.
+pub trait ContinuationRunner: fmt::Debug + Sync {
     /// Runs the continuations of operations that are complete.
-    pub run_continuations: fn(&LaneGuard, &Messenger),
+    fn run_ready(&self, held: &LaneGuard, messenger: &Messenger);
+}
+
+/// Sources of work beside the links as progress sees them, such as the kernel's packet program.
+pub trait WakeSource: fmt::Debug + Sync {
+    /// Adds the descriptors that the next sleep has to watch, and the time at which it has to end. Returns
+    /// false if there is work already.
+    fn before_sleep(
+        &self,
+        held: &LaneGuard,
+        descriptors: &mut Vec<RawFd>,
+        until: &mut Option<Instant>,
+    ) -> bool;
+}
+
+/// Layers above the messages that progress calls, one for each purpose.
+#[derive(Clone, Copy, Debug)]
+pub struct Above {
+    /// Receivers of active messages.
+    pub calls: &'static dyn CallServer,
+    /// Receiver of inquiries about collective operations.
+    pub inquiries: &'static dyn InquiryHandler,
+    /// Knowledge about processes that have left.
+    pub peers: &'static dyn PeerWatch,
+    /// Writer of the cards that describe waits.
+    pub cards: &'static dyn CardWriter,
+    /// Runner of the continuations of operations that are complete.
+    pub continuations: &'static dyn ContinuationRunner,
+    /// Work beside the links.
+    pub wakes: &'static dyn WakeSource,
 }
 
 /// Messages of a process. It dereferences to its host, for code that waits.
@@ -76,7 +121,7 @@ pub struct Above {
 pub struct Messenger {
     /// Host of the process.
     pub host: Host,
-    /// Functions of higher layers.
+    /// Layers above.
     pub(crate) above: Above,
     /// State of the messages of each lane.
     pub messages: LaneCells<PointToPoint<AllLinks>>,
@@ -91,8 +136,6 @@ pub struct Messenger {
     pub near_bytes: u64,
     /// Memory that is exposed to the other processes of the node.
     pub exposures: FirstLaneCell<Exposures>,
-    /// Packet program in the kernel, if there is one.
-    pub kernel: FirstLaneCell<Kernel>,
 }
 
 impl Deref for Messenger {
@@ -106,7 +149,7 @@ impl Deref for Messenger {
 
 impl Messenger {
     /// Returns the messenger of a process. Other processes of the host know its `exposures`; `network` leads
-    /// to other hosts; `above` has functions of higher layers.
+    /// to other hosts; `above` are the layers that progress calls.
     ///
     /// # Errors
     /// `Other` for a job object or a network that cannot be used.
@@ -139,7 +182,6 @@ impl Messenger {
             activities: FirstLaneCell::new(Vec::new()),
             near_bytes,
             exposures: FirstLaneCell::new(exposures),
-            kernel: FirstLaneCell::default(),
             host,
         })
     }

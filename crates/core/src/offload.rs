@@ -1,10 +1,10 @@
 //! Use of the kernel's packet program (S9) by this process, and calls of its operations.
 //!
-//! A [`Call`] is one operation of one group. It is sent to the kernel when the order of operations allows it
-//! ([`tutti_coll::lower::Rotation`]). A spinning process finds the result in mapped memory; a sleeping one is
-//! woken by a packet. If a result is overdue, this process sends inquiries. Packet programs reply even if
-//! their ranks sleep or are stopped. If one is silent for long, it is considered gone and the operation
-//! fails.
+//! A [`OffloadedCall`] is one operation of one group. It is sent to the kernel when the order of operations
+//! allows it ([`tutti_coll::lower::Rotation`]). A spinning process finds the result in mapped memory; a
+//! sleeping one is woken by a packet. If a result is overdue, this process sends inquiries. Packet programs
+//! reply even if their ranks sleep or are stopped. If one is silent for long, it is considered gone and the
+//! operation fails.
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -79,12 +79,12 @@ struct Turns {
     /// Own operations that are not complete.
     open: Vec<u32>,
     /// Barriers that the library has inserted.
-    own: Vec<Call>,
+    own: Vec<OffloadedCall>,
 }
 
 /// Operation that this rank has called.
 #[derive(Debug)]
-pub struct Call {
+pub struct OffloadedCall {
     packet: Packet,
     /// Sequence number: the call is sent when all operations up to this one are complete here.
     after: u32,
@@ -199,7 +199,7 @@ impl OffloadGroup {
         operation: Operation,
         synchronises: bool,
         data: Vec<u8>,
-    ) -> Call {
+    ) -> OffloadedCall {
         loop {
             let next = self.turns().rotation.next(synchronises);
             match next {
@@ -213,7 +213,7 @@ impl OffloadGroup {
                     let (from, to, purpose) = (self.rank, self.rank, Purpose::Enter);
                     let packet = Packet { sequence, operation, from, to, purpose, data };
                     self.turns().open.push(sequence);
-                    return Call { packet, after, synchronised, doubt: None, silent: None };
+                    return OffloadedCall { packet, after, synchronised, doubt: None, silent: None };
                 }
             }
         }
@@ -223,7 +223,7 @@ impl OffloadGroup {
     ///
     /// # Errors
     /// An error if members have called different operations, or a packet program is gone.
-    pub fn advance(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
+    pub fn advance(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut OffloadedCall) -> Result<bool> {
         kernel.go_on()?;
         let mut own = std::mem::take(&mut self.turns().own);
         let tended = own.iter_mut().map(|call| self.tend(kernel, call)).collect::<Result<Vec<bool>>>();
@@ -234,7 +234,7 @@ impl OffloadGroup {
     }
 
     /// Copies the result of a completed operation to `into`.
-    pub fn result(&self, call: &Call, into: &mut [u8]) {
+    pub fn result(&self, call: &OffloadedCall, into: &mut [u8]) {
         let program = &self.programs[usize::from(call.packet.operation.program)];
         if let Some(area) = program.result.first() {
             self.seat.block(&self.group, call.packet.sequence, *area, into);
@@ -247,7 +247,7 @@ impl OffloadGroup {
 
     /// Sends a call if its turn has come, checks whether it is complete, and sends inquiries if they are due.
     /// Returns true if the call is complete.
-    fn tend(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut Call) -> Result<bool> {
+    fn tend(self: &Arc<OffloadGroup>, kernel: &mut Kernel, call: &mut OffloadedCall) -> Result<bool> {
         let sequence = call.packet.sequence;
         let Some(mut doubt) = call.doubt else {
             if !self.may_enter(call) {
@@ -298,7 +298,7 @@ impl OffloadGroup {
     /// An error if the silence is too long.
     fn silent_since(
         &self,
-        call: &Call,
+        call: &OffloadedCall,
         (arrived, heard): (u32, u32),
         now: Instant,
     ) -> Result<Option<Instant>> {
@@ -338,7 +338,7 @@ impl OffloadGroup {
     }
 
     /// Returns true if all operations before this call are complete.
-    fn may_enter(&self, call: &Call) -> bool {
+    fn may_enter(&self, call: &OffloadedCall) -> bool {
         let synchronised = call.synchronised == 0 || self.seat.is_done(&self.group, call.synchronised);
         synchronised && self.turns().open.iter().all(|open| *open > call.after)
     }

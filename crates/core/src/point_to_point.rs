@@ -1,6 +1,6 @@
 //! Functions behind the MPI calls of point-to-point communication (MPI-5 chapter 3).
 //!
-//! Ranks and tags are the user's numbers here, and become typed in [`send_spec`] and [`receive_spec`].
+//! Ranks and tags are the user's numbers here, and become typed in [`destination`] and [`pattern`].
 //! Callers hold the communicator's lane or the first one, unless a function says more. A blocking call starts
 //! an operation and waits. A short standard send creates no request, and neither does a receive whose message
 //! has arrived.
@@ -41,6 +41,20 @@ pub struct Typed<'a> {
     pub count: u64,
 }
 
+/// Process to which a message goes, and the envelope by which that matches it.
+pub type Destination = (WorldRank, Envelope);
+
+/// Outcome of the attempt to send a message at once ([`send_run`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Eager {
+    /// The message was sent.
+    Sent,
+    /// The message is too long or there was no room; it needs a request.
+    Refused,
+    /// The attempt was not made.
+    Untried,
+}
+
 /// Message taken by a matched probe, until it is received.
 #[derive(Debug)]
 pub struct Matched {
@@ -65,23 +79,37 @@ pub fn send_spec(
     messenger: &Messenger,
     comm: &Communicator,
     message: Typed<'_>,
-    destination: i32,
+    rank: i32,
     tag: i32,
     mode: Mode,
 ) -> Result<Option<SendSpec>> {
-    let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(None) };
+    let to = destination(comm, rank, tag)?;
+    Ok(to.map(|to| send_spec_to(messenger, message, to, mode)))
+}
+
+/// Describes a send to a destination that is parsed.
+#[inline(always)]
+pub fn send_spec_to(
+    messenger: &Messenger,
+    message: Typed<'_>,
+    (peer, envelope): Destination,
+    mode: Mode,
+) -> SendSpec {
     let signature =
         if messenger.config.diagnosis.check_types { signature(message.datatype, message.count) } else { 0 };
-    Ok(Some(SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }))
+    SendSpec { buffer: message.buffer.clone(), peer, envelope, mode, signature }
 }
 
 /// Parses destination and tag of a send. Returns None for `MPI_PROC_NULL`.
+///
+/// # Errors
+/// `Rank` or `Tag`, naming the argument.
 #[inline(always)]
-fn destination_of(comm: &Communicator, destination: i32, tag: i32) -> Result<Option<(WorldRank, Envelope)>> {
+pub fn destination(comm: &Communicator, rank: i32, tag: i32) -> Result<Option<Destination>> {
     if tag < 0 {
         return Err(wrong_tag(tag, false));
     }
-    let Partner::Process(peer) = comm.destination(destination)? else { return Ok(None) };
+    let Partner::Process(peer) = comm.destination(rank)? else { return Ok(None) };
     let context = comm.context().plane(Plane::PointToPoint);
     Ok(Some((peer, Envelope { context, source: comm.rank().0, tag })))
 }
@@ -116,17 +144,28 @@ pub fn receive_spec(
     source: i32,
     tag: i32,
 ) -> Result<Option<ReceiveSpec>> {
-    let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
+    let pattern = pattern(comm, source, tag)?;
+    Ok(pattern.map(|pattern| receive_spec_of(messenger, comm, message, pattern)))
+}
+
+/// Describes a receive whose source and tag are parsed.
+#[inline(always)]
+pub fn receive_spec_of(
+    messenger: &Messenger,
+    comm: &Communicator,
+    message: Typed<'_>,
+    pattern: Pattern,
+) -> ReceiveSpec {
     let check = check_of(messenger, message.datatype);
     let from = pattern.source.and_then(|source| comm.peers().get(Rank(source))).map(|world| Peer(world.0));
-    Ok(Some(ReceiveSpec { buffer: message.buffer.clone(), pattern, from, check }))
+    ReceiveSpec { buffer: message.buffer.clone(), pattern, from, check }
 }
 
 fn check_of(messenger: &Messenger, datatype: &Datatype) -> Check {
     if messenger.config.diagnosis.check_types { Check::Type(datatype.clone()) } else { Check::Nothing }
 }
 
-/// Performs MPI_Send, MPI_Ssend or MPI_Rsend.
+/// Performs MPI_Send, MPI_Ssend or MPI_Rsend. `eager` is the outcome of an earlier attempt to send at once.
 ///
 /// # Errors
 /// The errors of the send operation.
@@ -136,58 +175,56 @@ pub fn send(
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
+    eager: Eager,
 ) -> Result<()> {
     let Some(spec) = spec else { return Ok(()) };
-    if held.lane() == comm.lane() && messenger.messages.borrow_mut(held).send_now(&spec) {
-        if trace::is_on() {
-            trace::sent(&spec);
-        }
+    let id = start_send(held, messenger, comm, Some(spec), eager);
+    if id == RequestId::DONE {
         return Ok(());
     }
-    let id = start_send(held, messenger, comm, Some(spec));
     completion::wait(held, messenger, id, "").result.map(|_| ())
 }
 
-/// Performs a standard send of contiguous memory, if a copy into the transport suffices. Returns false if it
-/// does not; then nothing was sent.
-///
-/// # Errors
-/// The same as of [`send_spec`].
+/// Performs a standard send of contiguous memory, if a copy into the transport suffices. If it does not,
+/// nothing was sent.
 #[inline(never)]
 pub fn send_run(
     held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     run: ByteRun,
-    destination: i32,
-    tag: i32,
-) -> Result<bool> {
-    let Some((peer, envelope)) = destination_of(comm, destination, tag)? else { return Ok(false) };
+    (peer, envelope): Destination,
+) -> Eager {
     if messenger.config.diagnosis.check_types || held.lane() != comm.lane() || trace::is_on() {
-        return Ok(false);
+        return Eager::Untried;
     }
-    Ok(messenger.messages.borrow_mut(held).send_run(peer, envelope, run))
+    let sent = messenger.messages.borrow_mut(held).send_run(peer, envelope, run);
+    if sent { Eager::Sent } else { Eager::Refused }
 }
 
 /// Starts MPI_Isend or a similar send. Returns its request, or [`RequestId::DONE`] if the message was sent at
-/// once.
+/// once. `eager` is the outcome of an earlier attempt to send at once.
 #[inline]
 pub fn start_send(
     held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
+    eager: Eager,
 ) -> RequestId {
-    if let Some(spec) = &spec
+    let mut eager = eager;
+    if let (Some(spec), Eager::Untried) = (&spec, eager)
         && held.lane() == comm.lane()
-        && messenger.messages.borrow_mut(held).send_now(spec)
     {
-        if trace::is_on() {
-            trace::sent(spec);
+        if messenger.messages.borrow_mut(held).send_now(spec) {
+            if trace::is_on() {
+                trace::sent(spec);
+            }
+            return RequestId::DONE;
         }
-        return RequestId::DONE;
+        eager = Eager::Refused;
     }
-    start_send_later(held, messenger, comm, spec)
+    start_send_later(held, messenger, comm, spec, eager)
 }
 
 /// Starts a send that needs a request.
@@ -196,13 +233,14 @@ fn start_send_later(
     messenger: &Messenger,
     comm: &Communicator,
     spec: Option<SendSpec>,
+    eager: Eager,
 ) -> RequestId {
     let context = comm.context().0;
     let near = spec.as_ref().and_then(|spec| lend(held, messenger, spec));
     inside(held, messenger, comm, |messages| {
         let Some(spec) = spec else { return messages.state.completed(Status::PROC_NULL, context) };
         let id = messages.state.insert(Request::new(Work::Other, context));
-        begin_send(messages, id, spec, near);
+        begin_send(messages, id, spec, near, eager);
         id
     })
 }
@@ -213,6 +251,7 @@ fn begin_send(
     id: RequestId,
     spec: SendSpec,
     near: Option<LentMessage>,
+    eager: Eager,
 ) {
     if trace::is_on() {
         trace::sent(&spec);
@@ -220,7 +259,10 @@ fn begin_send(
     if let Some(near) = near {
         messages.lend_near(id, near);
     }
-    messages.start_send(id, spec);
+    match eager {
+        Eager::Untried => messages.start_send(id, spec),
+        Eager::Refused | Eager::Sent => messages.start_refused(id, spec),
+    }
 }
 
 /// Exposes the buffer of a send if the receiver is a process of this host and the buffer can be mapped.
@@ -333,26 +375,21 @@ pub fn start_receive(
 
 /// Starts MPI_Irecv into contiguous memory. Returns None if the receive needs the general path; then nothing
 /// was started.
-///
-/// # Errors
-/// The same as of [`receive_spec`].
 #[inline(never)]
 pub fn start_receive_run(
     held: &LaneGuard,
     messenger: &Messenger,
     comm: &Communicator,
     run: ByteRun,
-    source: i32,
-    tag: i32,
-) -> Result<Option<RequestId>> {
-    let Some(pattern) = pattern(comm, source, tag)? else { return Ok(None) };
+    pattern: Pattern,
+) -> Option<RequestId> {
     let lane = comm.lane();
     if messenger.config.diagnosis.check_types || held.lane() != lane {
-        return Ok(None);
+        return None;
     }
     engage(lane);
     let spec = ReceiveSpec { buffer: run.into(), pattern, from: None, check: Check::Nothing };
-    Ok(Some(messenger.messages.borrow_mut(held).start_new_receive(spec, comm.context().0)))
+    Some(messenger.messages.borrow_mut(held).start_new_receive(spec, comm.context().0))
 }
 
 /// Creates an inactive persistent request (MPI_Send_init, MPI_Recv_init). A `template` of None is
@@ -421,7 +458,7 @@ fn start_message(held: &LaneGuard, messenger: &Messenger, id: RequestId, lane: L
                 }
                 messages.state.requests.complete(id, None);
             }
-            Template::Send(spec) => begin_send(&mut messages, id, spec, near),
+            Template::Send(spec) => begin_send(&mut messages, id, spec, near, Eager::Untried),
             Template::Receive(spec) => messages.start_receive(id, spec),
             Template::Partitioned => messages.start_partitioned(id),
             Template::BufferedSend(..) | Template::Collective(_) => {
@@ -470,7 +507,7 @@ pub fn start_send_receive(
     receive: Option<ReceiveSpec>,
 ) -> RequestId {
     let receiving = start_receive(held, messenger, comm, receive);
-    let sending = start_send(held, messenger, comm, send);
+    let sending = start_send(held, messenger, comm, send, Eager::Untried);
     let whole = messenger.messages.borrow_mut(held).state.insert(Request::new(Work::Other, comm.context().0));
     engage(Lane::FIRST);
     messenger.add_activity(held, Box::new(SendReceive { sending, receiving, whole }));

@@ -5,6 +5,7 @@
 //! moves messages needs no communicators. A process dereferences to its messenger, and a messenger to its
 //! host. Each layer receives only what it needs.
 
+use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -26,6 +27,7 @@ use crate::host::Host;
 use crate::lanes::{self, FirstLaneCell, LaneGuard};
 use crate::matching::Numbered;
 use crate::messenger::{Above, Messenger};
+use crate::offload::Kernel;
 use crate::other_jobs::OtherJobs;
 use crate::request;
 use crate::trace;
@@ -35,8 +37,21 @@ pub const WORLD_CONTEXT: ContextId = ContextId(0);
 /// Context number of `MPI_COMM_SELF`.
 pub const SELF_CONTEXT: ContextId = ContextId(1);
 
-/// Signature of the function that implements MPI_Comm_split.
-pub type Split = fn(&mut LaneGuard, &Process, &Communicator, i32, i32) -> Result<Option<Arc<Communicator>>>;
+/// Constructors as collectives see them: the layer above that makes communicators of others.
+pub trait Splitter: fmt::Debug + Sync {
+    /// Splits a communicator by colour and key (MPI_Comm_split). Returns `None` for colour `MPI_UNDEFINED`.
+    ///
+    /// # Errors
+    /// Returns the error of a message that failed.
+    fn split(
+        &self,
+        held: &mut LaneGuard,
+        process: &Process,
+        comm: &Arc<Communicator>,
+        color: i32,
+        key: i32,
+    ) -> Result<Option<Arc<Communicator>>>;
+}
 
 /// Process of the job, with all its layers.
 #[derive(Debug)]
@@ -72,8 +87,10 @@ pub struct Library {
     pub ledger: FirstLaneCell<Ledger>,
     /// Knowledge about other jobs, and the numbers of their processes here.
     pub other_jobs: FirstLaneCell<OtherJobs>,
-    /// Splits a communicator by colour and key. Collectives need this function of a higher layer.
-    pub(crate) split: Split,
+    /// Packet program in the kernel, if there is one.
+    pub(crate) kernel: FirstLaneCell<Kernel>,
+    /// Constructors of communicators, for collectives that need parts of one.
+    pub(crate) splitter: &'static dyn Splitter,
 }
 
 impl Deref for Process {
@@ -111,6 +128,15 @@ pub fn started() -> &'static Process {
     process().expect("an operation is started between MPI_Init and MPI_Finalize")
 }
 
+/// Returns the process, for progress of operations, which exist only after the process does.
+///
+/// # Panics
+/// Before the process has joined its job.
+#[inline]
+pub(crate) fn current() -> &'static Process {
+    PROCESS.get().expect("operations are started by a process")
+}
+
 /// Returns true if MPI_Init has completed, even if MPI_Finalize has too.
 pub fn is_initialized() -> bool {
     PHASE.load(Ordering::Acquire) != BEFORE
@@ -122,8 +148,13 @@ pub fn is_finalized() -> bool {
 }
 
 impl Process {
-    /// Returns a process that has joined its job. `above` and `split` are functions of higher layers.
-    pub(crate) fn new(config: Config, boot: Boot, above: Above, split: Split) -> Result<Process> {
+    /// Returns a process that has joined its job. `above` and `splitter` are the layers above.
+    pub(crate) fn new(
+        config: Config,
+        boot: Boot,
+        above: Above,
+        splitter: &'static dyn Splitter,
+    ) -> Result<Process> {
         let exposures = Exposures::new(&config).of_job(Arc::clone(&boot.job));
         boot::declare(&boot, exposures.reach())?;
         let Boot { job, rank, local, network, starter } = boot;
@@ -132,7 +163,7 @@ impl Process {
         if !messenger.config.diagnosis.trace.is_empty() {
             trace::begin(Arc::clone(&messenger.job), rank.0, messenger.config.diagnosis.trace_events);
         }
-        let library = Library::new(&messenger, split);
+        let library = Library::new(&messenger, splitter);
         request::wrap_after(messenger.config.diagnosis.wrap_after);
         let held = lanes::enter();
         for comm in [&library.world, &library.myself] {
@@ -144,7 +175,7 @@ impl Process {
 }
 
 impl Library {
-    fn new(host: &Host, split: Split) -> Library {
+    fn new(host: &Host, splitter: &'static dyn Splitter) -> Library {
         let rank = host.rank;
         let initial = || host.config.diagnosis.initial_error_handler.into();
         let (of_world, of_self) =
@@ -167,7 +198,8 @@ impl Library {
             repertoire: FirstLaneCell::default(),
             ledger: FirstLaneCell::default(),
             other_jobs: FirstLaneCell::new(OtherJobs::new(Arc::clone(&host.job))),
-            split,
+            kernel: FirstLaneCell::default(),
+            splitter,
         }
     }
 }

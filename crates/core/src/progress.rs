@@ -56,9 +56,9 @@ fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
     match notice {
         Notice::Fault(fault) => messenger.fail(ErrorClass::Intern, &fault),
         Notice::Lost(lost) => give_up(messenger, &lost),
-        Notice::Calls => (messenger.above.answer_calls)(held, messenger),
+        Notice::Calls => messenger.above.calls.answer_calls(held, messenger),
         Notice::Inquiry { from, envelope, signature } => {
-            (messenger.above.answer)(held, from, envelope, signature);
+            messenger.above.inquiries.answer_inquiry(held, from, envelope, signature);
         }
     }
 }
@@ -189,7 +189,7 @@ fn look(held: &mut LaneGuard, messenger: &Messenger) -> bool {
 #[cold]
 fn give_turn(held: &mut LaneGuard, messenger: &Messenger, turn: PollStep) {
     let (waiting, begun_ns) = (&messenger.waiting, clock::now_ns());
-    (messenger.above.watch_departed)(held);
+    messenger.above.peers.watch_departed(held);
     if let PollStep::Sleep(time) = turn {
         tell_threads(held, messenger);
         held.release_while(|| std::thread::sleep(time));
@@ -331,7 +331,7 @@ impl Publication {
             && let Some(request) = block.card_request().filter(|request| *request != self.answered)
         {
             self.answered = request;
-            (messenger.above.answer_card)(messenger, request, what);
+            messenger.above.cards.answer_card(messenger, request, what);
         }
     }
 
@@ -354,9 +354,9 @@ fn last_look(
 ) -> bool {
     let lane = held.lane();
     if lane.is_first() {
-        (messenger.above.watch_others)(held);
+        messenger.above.peers.watch_others(held);
     }
-    (messenger.above.watch_departed)(held);
+    messenger.above.peers.watch_departed(held);
     let mut messages = messenger.messages.borrow_mut(held);
     // Another thread may have completed the operation meanwhile.
     let mut found = messages.state.requests.told != heard;
@@ -403,7 +403,7 @@ fn is_soon(held: &mut LaneGuard, messenger: &Messenger, done: &mut impl FnMut(&L
 fn run_continuations(held: &LaneGuard, messenger: &Messenger) -> bool {
     let runs = followers::any_ready() && held.lane().is_first();
     if runs {
-        (messenger.above.run_continuations)(held, messenger);
+        messenger.above.continuations.run_ready(held, messenger);
     }
     runs
 }
@@ -464,7 +464,7 @@ fn rest_on(held: &LaneGuard, messenger: &Messenger, watch: Option<&Watch<'_>>, l
     watch.set(|descriptors| {
         let mut until;
         (quiet, until) = links.before_sleep(descriptors);
-        quiet &= messenger.kernel.borrow_mut(held).before_sleep(descriptors, &mut until);
+        quiet &= messenger.above.wakes.before_sleep(held, descriptors, &mut until);
         until
     });
     watch.set_room(links.wants_room());
@@ -491,7 +491,7 @@ fn wait_for_links(
 ) {
     messenger.messages.lanes().for_each(lanes::engage);
     wait_until(held, messenger, &|| format!("{what}, for messages that are still to be sent"), |held| {
-        let gone = |peer: Peer| (messenger.above.is_gone)(held, WorldRank(peer.0));
+        let gone = |peer: Peer| messenger.above.peers.is_gone(held, WorldRank(peer.0));
         messenger.messages.lanes().all(|lane| {
             let inside = held.in_lane(lane);
             let mut messages = messenger.messages.borrow_mut(&inside);

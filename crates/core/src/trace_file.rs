@@ -7,7 +7,7 @@ use tutti_base::trace::{self as format, Exchange};
 use tutti_base::{Rank, Result};
 use tutti_sys::{clock, files, floating_point};
 
-use crate::collective::broadcast_bytes;
+use crate::collective::WaitContext;
 use crate::exchange::{exchange, swap};
 use crate::lanes::LaneGuard;
 use crate::process::Process;
@@ -94,7 +94,7 @@ fn clocks(held: &mut LaneGuard, process: &Process, hosts: &[u32]) -> Result<(i64
     }
     let mut data: Vec<u8> = offsets.iter().flat_map(|offset| offset.to_le_bytes()).collect();
     data.extend(process.started_ns.to_le_bytes());
-    broadcast_bytes(held, process, world, Rank(0), &mut data)?;
+    WaitContext::new(held, process, world).broadcast_bytes(Rank(0), &mut data)?;
     Ok((word(&data, hosts[process.rank.0 as usize] as usize) as i64, word(&data, others as usize)))
 }
 

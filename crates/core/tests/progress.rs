@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tutti_base::WorldRank;
 use tutti_base::config::Config;
@@ -13,8 +14,11 @@ use tutti_core::buffer::Buffer;
 use tutti_core::completion::{self, is_complete};
 use tutti_core::host::Host;
 use tutti_core::lanes::{self, LaneGuard};
-use tutti_core::matching::{Envelope, Pattern};
-use tutti_core::messenger::{Above, Activity, Messenger};
+use tutti_core::matching::{Envelope, Pattern, Signature};
+use tutti_core::messenger::{
+    Above, Activity, CallServer, CardWriter, ContinuationRunner, InquiryHandler, Messenger, PeerWatch,
+    WakeSource,
+};
 use tutti_core::progress::{advance_alone, advance_unattended, progress, send_queued, wait_until};
 use tutti_core::request::{Request, RequestId, Work};
 use tutti_core::specs::{Check, Mode, ReceiveSpec, SendSpec};
@@ -24,17 +28,56 @@ use tutti_transport::exposure::Exposures;
 /// How often a wait was about to sleep.
 static WATCHED: AtomicU32 = AtomicU32::new(0);
 
+/// Layers above messages in which nothing is.
+#[derive(Debug)]
+struct Nothing;
+
+impl CallServer for Nothing {
+    fn answer_calls(&self, _: &LaneGuard, _: &Messenger) {
+        unreachable!("nobody has windows")
+    }
+}
+
+impl InquiryHandler for Nothing {
+    fn answer_inquiry(&self, _: &LaneGuard, _: WorldRank, _: Envelope, _: Signature) {
+        unreachable!("nobody asks")
+    }
+}
+
+impl PeerWatch for Nothing {
+    fn watch_others(&self, _: &LaneGuard) {
+        WATCHED.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn watch_departed(&self, _: &LaneGuard) {}
+
+    fn is_gone(&self, _: &LaneGuard, _: WorldRank) -> bool {
+        false
+    }
+}
+
+impl CardWriter for Nothing {
+    fn answer_card(&self, _: &Messenger, _: u32, _: &dyn Fn() -> String) {}
+}
+
+impl ContinuationRunner for Nothing {
+    fn run_ready(&self, _: &LaneGuard, _: &Messenger) {}
+}
+
+impl WakeSource for Nothing {
+    fn before_sleep(&self, _: &LaneGuard, _: &mut Vec<RawFd>, _: &mut Option<Instant>) -> bool {
+        true
+    }
+}
+
 fn above() -> Above {
     Above {
-        answer_calls: |_, _| unreachable!("nobody has windows"),
-        answer: |_, _, _, _| unreachable!("nobody asks"),
-        run_continuations: |_, _| {},
-        watch_others: |_| {
-            WATCHED.fetch_add(1, Ordering::Relaxed);
-        },
-        is_gone: |_, _| false,
-        watch_departed: |_| {},
-        answer_card: |_, _, _| {},
+        calls: &Nothing,
+        inquiries: &Nothing,
+        peers: &Nothing,
+        cards: &Nothing,
+        continuations: &Nothing,
+        wakes: &Nothing,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tutti_base::traffic::TRAFFIC;
 use tutti_base::{Error, ErrorClass, Result};
 use tutti_core::buffer::Buffer;
-use tutti_core::collective;
+use tutti_core::collective::{CommContext, WaitContext};
 use tutti_core::completion::{self, Finished};
 use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
@@ -205,7 +205,7 @@ impl File {
         etypes: Result<i64>,
     ) -> Result<(i64, Option<i64>)> {
         let mine = *etypes.as_ref().unwrap_or(&0);
-        let all = collective::allgather_bytes(held, process, &self.comm, &mine.to_le_bytes())?;
+        let all = WaitContext::new(held, process, &self.comm).allgather_bytes(&mine.to_le_bytes())?;
         let all: Vec<i64> = all
             .chunks_exact(8)
             .map(|eight| i64::from_le_bytes(eight.try_into().expect("chunks of eight")))
@@ -216,7 +216,7 @@ impl File {
             let position = self.common.advance(held, process, all.iter().sum())?;
             begin.extend_from_slice(&position.to_le_bytes());
         }
-        collective::broadcast_bytes(held, process, &self.comm, tutti_base::Rank(0), &mut begin)?;
+        WaitContext::new(held, process, &self.comm).broadcast_bytes(tutti_base::Rank(0), &mut begin)?;
         let begin = begin.try_into().map_or(0, i64::from_le_bytes);
         Ok((etypes?, Some(begin.saturating_add(before))))
     }
@@ -285,7 +285,7 @@ impl File {
             if rank == self.comm.rank().0 {
                 moved = self.transfer(held, process, prepared);
             }
-            collective::barrier(held, process, &self.comm)?;
+            WaitContext::new(held, process, &self.comm).barrier()?;
         }
         Ok(moved)
     }
@@ -319,7 +319,8 @@ impl File {
             let gather = next_tag();
             let tags = Tags { exchange: next_tag(), verdict: next_tag() };
             let card = self.card(&prepared);
-            let gathering = collective::start_allgather(held, process, &self.comm, gather, card.encode());
+            let gathering =
+                CommContext::new(held, process, &self.comm).start_allgather(gather, card.encode());
             let flight = Flight::Gathering(gathering, means, prepared);
             return Ok(background::launch(held, process, self, flight, Some(tags)));
         }

@@ -1,7 +1,9 @@
 //! Agreement of the members of a file on the result of a joint operation: all return the same class of error.
 
+use std::sync::Arc;
+
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::collective;
+use tutti_core::collective::WaitContext;
 use tutti_core::communicator::Communicator;
 use tutti_core::lanes::LaneGuard;
 use tutti_core::process::Process;
@@ -32,10 +34,10 @@ pub fn judge<T>(result: Result<T>, worst: u32) -> Result<T> {
 pub fn agree<T>(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     result: Result<T>,
 ) -> Result<T> {
-    let worst = collective::maximum(held, process, comm, verdict(&result).into())?;
+    let worst = WaitContext::new(held, process, comm).maximum(verdict(&result).into())?;
     judge(result, worst as u32)
 }
 
@@ -47,10 +49,10 @@ pub fn agree<T>(
 pub fn agree_by_messages<T>(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     result: Result<T>,
 ) -> Result<T> {
-    let worst = collective::maximum_by_messages(held, process, comm, verdict(&result).into())?;
+    let worst = WaitContext::new(held, process, comm).maximum_by_messages(verdict(&result).into())?;
     judge(result, worst as u32)
 }
 
@@ -61,14 +63,14 @@ pub fn agree_by_messages<T>(
 pub fn agree_same<T, const N: usize>(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     result: Result<T>,
     arguments: [i64; N],
     names: &str,
 ) -> Result<T> {
     let mut mine = i64::from(verdict(&result)).to_le_bytes().to_vec();
     mine.extend(arguments.iter().flat_map(|argument| argument.to_le_bytes()));
-    let all = collective::allgather_bytes(held, process, comm, &mine)?;
+    let all = WaitContext::new(held, process, comm).allgather_bytes(&mine)?;
     let verdicts =
         all.chunks_exact(mine.len()).map(|card| u32::from_le_bytes([card[0], card[1], card[2], card[3]]));
     let worst = verdicts.max().unwrap_or(0);

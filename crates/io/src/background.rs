@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tutti_base::Result;
 use tutti_base::traffic::TRAFFIC;
-use tutti_core::collective::{self, Activity, Gathering, Maximum, files};
+use tutti_core::collective::{Activity, CommContext, Gathering, Maximum, files};
 use tutti_core::completion;
 use tutti_core::lanes::LaneGuard;
 use tutti_core::messenger::Messenger;
@@ -140,7 +140,7 @@ impl Running {
                 Some(tags) => {
                     let verdict = verdict_of(&moved);
                     let comm = &self.file.comm;
-                    match collective::start_maximum(held, process, comm, tags.verdict, verdict.into()) {
+                    match CommContext::new(held, process, comm).start_maximum(tags.verdict, verdict.into()) {
                         Ok(maximum) => Flight::Agreeing(maximum, moved),
                         Err(error) => Flight::Known(Moved { fault: Some(error), ..moved }),
                     }
@@ -214,7 +214,8 @@ impl Running {
             slots,
             windows: Arc::clone(&windows) as Arc<dyn files::Windows>,
         };
-        let request = files::start(held, process, &self.file.comm, operation, tags.exchange);
+        let request =
+            files::start(CommContext::new(held, process, &self.file.comm), operation, tags.exchange);
         Flight::Exchanging(request, windows, prepared, bytes, start_ns)
     }
 }

@@ -43,7 +43,7 @@ impl Common {
     ///
     /// # Errors
     /// Fails with `NoMem` at all members if there is not enough memory.
-    pub fn new(held: &mut LaneGuard, process: &'static Process, comm: &Communicator) -> Result<Common> {
+    pub fn new(held: &mut LaneGuard, process: &'static Process, comm: &Arc<Communicator>) -> Result<Common> {
         if comm.size() == 1 {
             return Ok(Common::Alone(FirstLaneCell::new(0)));
         }

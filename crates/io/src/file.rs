@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tutti_base::{Error, ErrorClass, Result};
-use tutti_core::collective;
+use tutti_core::collective::WaitContext;
 use tutti_core::communicator::Communicator;
 use tutti_core::constructors::create;
 use tutti_core::error_handler::{ErrorHandler, OF_FILES};
@@ -126,7 +126,7 @@ impl File {
     pub fn open(
         held: &mut LaneGuard,
         process: &'static Process,
-        comm: &Communicator,
+        comm: &Arc<Communicator>,
         name: &[u8],
         amode: i32,
         info: &Info,
@@ -139,7 +139,7 @@ impl File {
     fn open_unnamed(
         held: &mut LaneGuard,
         process: &'static Process,
-        comm: &Communicator,
+        comm: &Arc<Communicator>,
         name: &[u8],
         amode: i32,
         info: &Info,
@@ -382,7 +382,7 @@ impl File {
             u64::from(is_remote || process.config.waiting.progress_thread),
         ];
         let bytes: Vec<u8> = card.into_iter().flat_map(u64::to_le_bytes).collect();
-        let cards = collective::allgather_bytes(held, process, &self.comm, &bytes)?;
+        let cards = WaitContext::new(held, process, &self.comm).allgather_bytes(&bytes)?;
         let (words, _) = cards.as_chunks::<8>();
         let word = |number: usize| {
             words.iter().skip(number).step_by(card.len()).map(|word| u64::from_le_bytes(*word))
@@ -416,7 +416,7 @@ impl File {
     ) -> Result<Arc<[Tiles]>> {
         seen.splice(0..0, (seen.len() as u64).to_le_bytes());
         seen.resize(longest + 8, 0);
-        let all = collective::allgather_bytes(held, process, &self.comm, &seen)?;
+        let all = WaitContext::new(held, process, &self.comm).allgather_bytes(&seen)?;
         let view = |bytes: &[u8]| {
             let (length, rest) = bytes.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
             Tiles::decode(rest.get(..u64::from_le_bytes(*length) as usize).unwrap_or(&[]))
@@ -485,7 +485,7 @@ impl File {
         let mut state = self.state.borrow_mut(held);
         state.change_hints(info);
         drop(state);
-        collective::barrier(held, process, &self.comm)
+        WaitContext::new(held, process, &self.comm).barrier()
     }
 
     /// Returns the etype to which a seek moves a pointer, or an error if it precedes the view.
@@ -588,7 +588,7 @@ impl File {
 fn open_all(
     held: &mut LaneGuard,
     process: &'static Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     path: &[u8],
     amode: Amode,
     hints: &Hints,

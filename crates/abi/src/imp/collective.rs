@@ -1,8 +1,8 @@
-//! Collective communication (MPI-5 chapter 6): arguments become an [`Operation`], the form decides how it
+//! Collective communication (MPI-5 chapter 6): arguments become [`Arguments`], the form decides how it
 //! runs.
 //!
 //! # Safety
-//! [`Operation::new`] requires memory as MPI-5 requires it of the caller of the function. The wrapper passes
+//! [`Arguments::new`] requires memory as MPI-5 requires it of the caller of the function. The wrapper passes
 //! the requirement on to the program.
 
 use std::ffi::c_int;
@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
 use tutti_core::buffer::device;
-use tutti_core::collective::{self, Collective, Operation, Shape, Side, Words};
+use tutti_core::collective::{
+    self, Arguments, CallKey, Collective, CollectiveHints, CommContext, Shape, Side, WaitContext,
+};
 use tutti_core::communicator::Communicator;
 use tutti_core::engine::Array;
 use tutti_data::Reducer;
@@ -197,7 +199,7 @@ fn operator(
     let hint = match form {
         Form::Persistent(info, _) => info
             .optional()?
-            .and_then(|info| collective::Wishes::from_info(&info.borrow(&call.held)).reproducible),
+            .and_then(|info| CollectiveHints::from_info(&info.borrow(&call.held)).reproducible),
         _ => None,
     };
     let own = || Ok(comm.collectives.is_reproducible(&call.held, process()?));
@@ -206,7 +208,7 @@ fn operator(
     Ok((reducer.named(named), op.is_commutative()))
 }
 
-pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Operation<'s>> {
+pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'s>) -> Result<Arguments<'s>> {
     if let (Some(from), Some(into)) = (first_byte(&send), first_byte(&recv))
         && from == into
     {
@@ -215,7 +217,7 @@ pub(super) fn operation<'s>(collective: Collective, send: Side<'s>, recv: Side<'
     }
     overlap::check(collective, &send, &recv, process()?.config.diagnosis.check_arguments)?;
     // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    Ok(unsafe { Operation::new(collective, send, recv) })
+    Ok(unsafe { Arguments::new(collective, send, recv) })
 }
 
 /// Returns the address of the first byte of a side's data, or `None` if it has no data.
@@ -236,21 +238,25 @@ fn first_byte(side: &Side<'_>) -> Option<usize> {
 pub(super) fn perform(
     call: &mut Call,
     comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
+    arguments: Arguments<'_>,
     form: Form,
 ) -> Result<()> {
     let process = process()?;
+    let whole = collective::Call::new(comm, arguments);
     let (id, request) = match form {
-        Form::Blocking(_) => return collective::perform(&mut call.held, process, comm, operation),
+        Form::Blocking(_) => {
+            return collective::perform(&mut WaitContext::new(&mut call.held, process, comm), &whole);
+        }
         Form::Nonblocking(request) => {
             request.check_new()?;
-            (collective::start(&call.held, process, comm, operation), request)
+            (collective::start(CommContext::new(&call.held, process, comm), &whole), request)
         }
         Form::Persistent(info, request) => {
             let entries = info.optional()?.map(|info| info.borrow(&call.held).clone());
-            let wishes = collective::Wishes::from_info(&entries.unwrap_or_default());
+            let hints = CollectiveHints::from_info(&entries.unwrap_or_default());
             request.check_new()?;
-            (collective::persistent(&mut call.held, process, comm, operation, &wishes)?, request)
+            let mut cx = WaitContext::new(&mut call.held, process, comm);
+            (collective::persistent(&mut cx, &whole, &hints)?, request)
         }
     };
     request.set(handle_of(id))
@@ -258,31 +264,31 @@ pub(super) fn perform(
 
 /// Returns the key of a call, by which a repeated call is recognised.
 #[inline(always)]
-fn words<const N: usize>(
+fn call_key<const N: usize>(
     collective: Collective,
     root: c_int,
     buffers: [Address; 2],
     counts: [i64; 2],
     datatypes: [In<'_, Datatype>; N],
-) -> Words {
+) -> CallKey {
     let [send, recv] = buffers;
     let datatypes =
         [datatypes.first(), datatypes.last()].map(|handle| handle.map_or(0, |handle| handle.raw().bits()));
     let in_place = [send.is_in_place(), recv.is_in_place()];
-    Words { collective, in_place, root, counts, datatypes, operator: 0 }
+    CallKey { collective, in_place, root, counts, datatypes, operator: 0 }
 }
 
-/// Runs the operation of `words` on other memory, if the communicator has done it before and it is simple.
+/// Runs the operation with this key on other memory, if the communicator has done it before and it is simple.
 /// The arguments were found right then; only the addresses are new.
 #[inline(always)]
 fn replay_call(
     call: &mut Call,
     comm: &Arc<Communicator>,
-    words: &Words,
+    key: &CallKey,
     buffers: [Address; 2],
     form: Form,
 ) -> Option<Result<()>> {
-    replay_call_with(call, comm, words, [], buffers, form)
+    replay_call_with(call, comm, key, [], buffers, form)
 }
 
 /// Repeats a cached operation like [`replay_call`], if the argument lists are equal too.
@@ -290,7 +296,7 @@ fn replay_call(
 fn replay_call_with<const N: usize>(
     call: &mut Call,
     comm: &Arc<Communicator>,
-    words: &Words,
+    key: &CallKey,
     lists: [CountArray; N],
     buffers: [Address; 2],
     form: Form,
@@ -311,13 +317,24 @@ fn replay_call_with<const N: usize>(
     match form {
         // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
         Form::Blocking(_) => unsafe {
-            collective::replay(&mut call.held, process, comm, words, has_lists, addresses)
+            collective::replay(
+                &mut WaitContext::new(&mut call.held, process, comm),
+                key,
+                has_lists,
+                addresses,
+            )
         },
         Form::Nonblocking(request) => {
             request.check_new().ok()?;
             // SAFETY: as above.
-            let id =
-                unsafe { collective::start_replay(&call.held, process, comm, words, has_lists, addresses)? };
+            let id = unsafe {
+                collective::start_replay(
+                    CommContext::new(&call.held, process, comm),
+                    key,
+                    has_lists,
+                    addresses,
+                )?
+            };
             Some(request.set(handle_of(id)))
         }
         Form::Persistent(..) => None,
@@ -335,11 +352,11 @@ fn is_list_of(known: &[i64], lists: &[CountArray], ranks: u32) -> bool {
 /// Adds to `operation` a copy of the concatenated lists and the base addresses of displacements, for
 /// comparison in later calls.
 fn listed<'s>(
-    operation: Operation<'s>,
+    operation: Arguments<'s>,
     lists: &[CountArray],
     buffers: [Address; 2],
     comm: &Communicator,
-) -> Result<Operation<'s>> {
+) -> Result<Arguments<'s>> {
     if comm.inter().is_some() {
         // Operations between two groups are not cached by their arguments.
         return Ok(operation);
@@ -349,19 +366,19 @@ fn listed<'s>(
     for list in lists {
         all.extend(list.read(ranks)?);
     }
-    Ok(operation.listed(all, buffers.map(Address::pointer)))
+    Ok(operation.with_lists(all, buffers.map(Address::pointer)))
 }
 
 /// Synchronises the members of a communicator (MPI_Barrier).
 pub fn barrier(call: &mut Call, comm: In<Comm>, form: Form) -> Result<()> {
     let comm = comm.get()?;
-    let said = words(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
+    let key = call_key(Collective::Barrier, 0, [Address::NOWHERE; 2], [0; 2], []);
     // Two different addresses that are never accessed.
     let nothing = [Address::NOWHERE, Address::NOWHERE.offset(1)];
-    if let Some(result) = replay_call(call, comm, &said, nothing, form) {
+    if let Some(result) = replay_call(call, comm, &key, nothing, form) {
         return result;
     }
-    perform(call, comm, &operation(Collective::Barrier, Side::Absent, Side::Absent)?.said(said), form)
+    perform(call, comm, operation(Collective::Barrier, Side::Absent, Side::Absent)?.with_key(key), form)
 }
 
 /// Sends the root's data to all members (MPI_Bcast).
@@ -376,8 +393,8 @@ pub fn bcast(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [Address::NOWHERE, buffer];
-    let said = words(Collective::Bcast, root, buffers, [0, count], [datatype]);
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key = call_key(Collective::Bcast, root, buffers, [0, count], [datatype]);
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
@@ -388,7 +405,7 @@ pub fn bcast(
     };
     let all = where_so(part.with_root || part.at_root, message)?;
     let whole = operation(Collective::Bcast, Side::Absent, all)?;
-    perform(call, comm, &whole.rooted(part.root).said(said), form)
+    perform(call, comm, whole.with_root(part.root).with_key(key), form)
 }
 
 /// Collects equal blocks of all members at the root (MPI_Gather).
@@ -407,15 +424,15 @@ pub fn gather(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = words(Collective::Gather, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key = call_key(Collective::Gather, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
     let give = || block_or_in_place(sendbuf, sendcount, sendtype, part.may_be_in_place);
     let send = where_so(part.with_root, give)?;
     let recv = where_so(part.at_root, || block(recvbuf, recvcount, recvtype))?;
-    perform(call, comm, &operation(Collective::Gather, send, recv)?.rooted(part.root).said(said), form)
+    perform(call, comm, operation(Collective::Gather, send, recv)?.with_root(part.root).with_key(key), form)
 }
 
 /// Collects blocks of different lengths at the root (MPI_Gatherv).
@@ -435,11 +452,11 @@ pub fn gatherv(
 ) -> Result<()> {
     let comm = comm.get()?;
     let (part, buffers) = (part(root, comm)?, [sendbuf, recvbuf]);
-    let said = words(Collective::Gatherv, root, buffers, [sendcount, 0], [sendtype, recvtype]);
+    let key = call_key(Collective::Gatherv, root, buffers, [sendcount, 0], [sendtype, recvtype]);
     let lists = [recvcounts, displs];
     let before = match part.at_root {
-        true => replay_call_with(call, comm, &said, lists, buffers, form),
-        false => replay_call(call, comm, &said, buffers, form),
+        true => replay_call_with(call, comm, &key, lists, buffers, form),
+        false => replay_call(call, comm, &key, buffers, form),
     };
     if let Some(result) = before {
         return result;
@@ -448,11 +465,11 @@ pub fn gatherv(
     let send = where_so(part.with_root, give)?;
     let peers = comm.peers().size();
     let recv = where_so(part.at_root, || entries(recvbuf, recvcounts, displs, recvtype, peers))?;
-    let mut whole = operation(Collective::Gatherv, send, recv)?.rooted(part.root).said(said);
+    let mut whole = operation(Collective::Gatherv, send, recv)?.with_root(part.root).with_key(key);
     if part.at_root {
         whole = listed(whole, &lists, buffers, comm)?;
     }
-    perform(call, comm, &whole, form)
+    perform(call, comm, whole, form)
 }
 
 /// Distributes equal blocks of the root's data (MPI_Scatter).
@@ -471,15 +488,15 @@ pub fn scatter(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = words(Collective::Scatter, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key = call_key(Collective::Scatter, root, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
     let send = where_so(part.at_root, || block(sendbuf, sendcount, sendtype))?;
     let take = || block_or_in_place(recvbuf, recvcount, recvtype, part.may_be_in_place);
     let recv = where_so(part.with_root, take)?;
-    perform(call, comm, &operation(Collective::Scatter, send, recv)?.rooted(part.root).said(said), form)
+    perform(call, comm, operation(Collective::Scatter, send, recv)?.with_root(part.root).with_key(key), form)
 }
 
 /// Distributes blocks of different lengths from the root (MPI_Scatterv).
@@ -499,11 +516,11 @@ pub fn scatterv(
 ) -> Result<()> {
     let comm = comm.get()?;
     let (part, buffers) = (part(root, comm)?, [sendbuf, recvbuf]);
-    let said = words(Collective::Scatterv, root, buffers, [0, recvcount], [sendtype, recvtype]);
+    let key = call_key(Collective::Scatterv, root, buffers, [0, recvcount], [sendtype, recvtype]);
     let lists = [sendcounts, displs];
     let before = match part.at_root {
-        true => replay_call_with(call, comm, &said, lists, buffers, form),
-        false => replay_call(call, comm, &said, buffers, form),
+        true => replay_call_with(call, comm, &key, lists, buffers, form),
+        false => replay_call(call, comm, &key, buffers, form),
     };
     if let Some(result) = before {
         return result;
@@ -512,11 +529,11 @@ pub fn scatterv(
     let send = where_so(part.at_root, || entries(sendbuf, sendcounts, displs, sendtype, peers))?;
     let take = || block_or_in_place(recvbuf, recvcount, recvtype, part.may_be_in_place);
     let recv = where_so(part.with_root, take)?;
-    let mut whole = operation(Collective::Scatterv, send, recv)?.rooted(part.root).said(said);
+    let mut whole = operation(Collective::Scatterv, send, recv)?.with_root(part.root).with_key(key);
     if part.at_root {
         whole = listed(whole, &lists, buffers, comm)?;
     }
-    perform(call, comm, &whole, form)
+    perform(call, comm, whole, form)
 }
 
 /// Collects equal blocks of all members at all members (MPI_Allgather).
@@ -534,13 +551,13 @@ pub fn allgather(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = words(Collective::Allgather, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key = call_key(Collective::Allgather, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Allgather, send, recv)?.said(said), form)
+    perform(call, comm, operation(Collective::Allgather, send, recv)?.with_key(key), form)
 }
 
 /// Collects blocks of different lengths at all members (MPI_Allgatherv).
@@ -559,14 +576,14 @@ pub fn allgatherv(
 ) -> Result<()> {
     let comm = comm.get()?;
     let (buffers, lists) = ([sendbuf, recvbuf], [recvcounts, displs]);
-    let said = words(Collective::Allgatherv, 0, buffers, [sendcount, 0], [sendtype, recvtype]);
-    if let Some(result) = replay_call_with(call, comm, &said, lists, buffers, form) {
+    let key = call_key(Collective::Allgatherv, 0, buffers, [sendcount, 0], [sendtype, recvtype]);
+    if let Some(result) = replay_call_with(call, comm, &key, lists, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
     let recv = entries(recvbuf, recvcounts, displs, recvtype, comm.peers().size())?;
-    let whole = operation(Collective::Allgatherv, send, recv)?.said(said);
-    perform(call, comm, &listed(whole, &lists, buffers, comm)?, form)
+    let whole = operation(Collective::Allgatherv, send, recv)?.with_key(key);
+    perform(call, comm, listed(whole, &lists, buffers, comm)?, form)
 }
 
 /// Exchanges equal blocks between all members (MPI_Alltoall).
@@ -584,13 +601,13 @@ pub fn alltoall(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = words(Collective::Alltoall, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key = call_key(Collective::Alltoall, 0, buffers, [sendcount, recvcount], [sendtype, recvtype]);
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let send = block_or_in_place(sendbuf, sendcount, sendtype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(Collective::Alltoall, send, recv)?.said(said), form)
+    perform(call, comm, operation(Collective::Alltoall, send, recv)?.with_key(key), form)
 }
 
 /// Runs an exchange in which each member sends and receives by lists. The lists of the received data come
@@ -600,7 +617,7 @@ pub fn alltoall(
 fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
     call: &mut Call,
     comm: &Arc<Communicator>,
-    said: Words,
+    key: CallKey,
     (received, all): ([CountArray; RECEIVED], [CountArray; ALL]),
     buffers: [Address; 2],
     sides: impl FnOnce(bool) -> Result<[Side<'s>; 2]>,
@@ -608,16 +625,16 @@ fn exchange<'s, const RECEIVED: usize, const ALL: usize>(
 ) -> Result<()> {
     let in_place = buffers[0].is_in_place() && comm.inter().is_none();
     let before = match in_place {
-        true => replay_call_with(call, comm, &said, received, buffers, form),
-        false => replay_call_with(call, comm, &said, all, buffers, form),
+        true => replay_call_with(call, comm, &key, received, buffers, form),
+        false => replay_call_with(call, comm, &key, all, buffers, form),
     };
     if let Some(result) = before {
         return result;
     }
     let [send, recv] = sides(in_place)?;
-    let whole = operation(said.collective, send, recv)?.said(said);
+    let whole = operation(key.collective, send, recv)?.with_key(key);
     let lists: &[CountArray] = if in_place { &received } else { &all };
-    perform(call, comm, &listed(whole, lists, buffers, comm)?, form)
+    perform(call, comm, listed(whole, lists, buffers, comm)?, form)
 }
 
 /// Exchanges blocks of different lengths between all members (MPI_Alltoallv).
@@ -637,7 +654,7 @@ pub fn alltoallv(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = words(Collective::Alltoallv, 0, buffers, [0; 2], [sendtype, recvtype]);
+    let key = call_key(Collective::Alltoallv, 0, buffers, [0; 2], [sendtype, recvtype]);
     let lists = ([recvcounts, rdispls], [sendcounts, sdispls, recvcounts, rdispls]);
     let ranks = comm.peers().size();
     let sides = |in_place| {
@@ -647,7 +664,7 @@ pub fn alltoallv(
         };
         Ok([send, entries(recvbuf, recvcounts, rdispls, recvtype, ranks)?])
     };
-    exchange(call, comm, said, lists, buffers, sides, form)
+    exchange(call, comm, key, lists, buffers, sides, form)
 }
 
 /// Exchanges blocks of different lengths and datatypes between all members (MPI_Alltoallw).
@@ -669,7 +686,7 @@ pub fn alltoallw(
     let buffers = [sendbuf, recvbuf];
     // The datatypes are lists here. The key has no single datatype, which distinguishes it from that of
     // MPI_Alltoallv.
-    let said = words(Collective::Alltoallv, 0, buffers, [0; 2], []);
+    let key = call_key(Collective::Alltoallv, 0, buffers, [0; 2], []);
     let received = [recvcounts, rdispls, recvtypes.numbers()];
     let all = [sendcounts, sdispls, sendtypes.numbers(), recvcounts, rdispls, recvtypes.numbers()];
     let ranks = comm.peers().size();
@@ -680,7 +697,7 @@ pub fn alltoallw(
         };
         Ok([send, typed_entries(recvbuf, recvcounts, rdispls.read(ranks.into())?, recvtypes, ranks)?])
     };
-    exchange(call, comm, said, (received, all), buffers, sides, form)
+    exchange(call, comm, key, (received, all), buffers, sides, form)
 }
 
 /// Combines the data of all members at the root (MPI_Reduce).
@@ -698,23 +715,23 @@ pub fn reduce(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = Words {
+    let key = CallKey {
         operator: op.raw().bits(),
-        ..words(Collective::Reduce, root, buffers, [count; 2], [datatype])
+        ..call_key(Collective::Reduce, root, buffers, [count; 2], [datatype])
     };
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let part = part(root, comm)?;
     let give = || block_or_in_place(sendbuf, count, datatype, part.may_be_in_place);
     let send = where_so(part.with_root, give)?;
     let recv = where_so(part.at_root, || block(recvbuf, count, datatype))?;
-    let mut whole = operation(Collective::Reduce, send, recv)?.rooted(part.root);
+    let mut whole = operation(Collective::Reduce, send, recv)?.with_root(part.root);
     if part.with_root || part.at_root {
         let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
-        whole = whole.reducing(reducer, commutative);
+        whole = whole.with_operator(reducer, commutative);
     }
-    perform(call, comm, &whole.said(said), form)
+    perform(call, comm, whole.with_key(key), form)
 }
 
 /// Runs a reduction whose result on every rank is as long as its input: MPI_Allreduce, MPI_Scan, MPI_Exscan.
@@ -732,14 +749,20 @@ pub fn reduce_everywhere(
 ) -> Result<()> {
     let comm = if collective == Collective::Allreduce { comm.get()? } else { intra(comm)? };
     let buffers = [sendbuf, recvbuf];
-    let said = Words { operator: op.raw().bits(), ..words(collective, 0, buffers, [count; 2], [datatype]) };
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    let key =
+        CallKey { operator: op.raw().bits(), ..call_key(collective, 0, buffers, [count; 2], [datatype]) };
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
     let send = block_or_in_place(sendbuf, count, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, count, datatype)?;
-    perform(call, comm, &operation(collective, send, recv)?.reducing(reducer, commutative).said(said), form)
+    perform(
+        call,
+        comm,
+        operation(collective, send, recv)?.with_operator(reducer, commutative).with_key(key),
+        form,
+    )
 }
 
 /// Combines the data of all members and distributes the result in equal blocks (MPI_Reduce_scatter_block).
@@ -756,19 +779,20 @@ pub fn reduce_scatter_block(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = Words {
+    let key = CallKey {
         operator: op.raw().bits(),
-        ..words(Collective::ReduceScatterBlock, 0, buffers, [recvcount; 2], [datatype])
+        ..call_key(Collective::ReduceScatterBlock, 0, buffers, [recvcount; 2], [datatype])
     };
-    if let Some(result) = replay_call(call, comm, &said, buffers, form) {
+    if let Some(result) = replay_call(call, comm, &key, buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
     let send = block_or_in_place(sendbuf, recvcount, datatype, comm.inter().is_none())?;
     let recv = block(recvbuf, recvcount, datatype)?;
-    let whole =
-        operation(Collective::ReduceScatterBlock, send, recv)?.reducing(reducer, commutative).said(said);
-    perform(call, comm, &whole, form)
+    let whole = operation(Collective::ReduceScatterBlock, send, recv)?
+        .with_operator(reducer, commutative)
+        .with_key(key);
+    perform(call, comm, whole, form)
 }
 
 /// Combines the data of all members and distributes the result in blocks (MPI_Reduce_scatter).
@@ -785,11 +809,11 @@ pub fn reduce_scatter(
 ) -> Result<()> {
     let comm = comm.get()?;
     let buffers = [sendbuf, recvbuf];
-    let said = Words {
+    let key = CallKey {
         operator: op.raw().bits(),
-        ..words(Collective::ReduceScatter, 0, buffers, [0; 2], [datatype])
+        ..call_key(Collective::ReduceScatter, 0, buffers, [0; 2], [datatype])
     };
-    if let Some(result) = replay_call_with(call, comm, &said, [recvcounts], buffers, form) {
+    if let Some(result) = replay_call_with(call, comm, &key, [recvcounts], buffers, form) {
         return result;
     }
     let (reducer, commutative) = operator(call, comm, op, datatype, &form)?;
@@ -802,7 +826,8 @@ pub fn reduce_scatter(
     let send = block_or_in_place(sendbuf, total, datatype, comm.inter().is_none())?;
     let own = blocks[comm.rank().0 as usize] as i64;
     let recv = block(recvbuf, own, datatype)?;
-    let whole =
-        operation(Collective::ReduceScatter, send, recv)?.reducing(reducer, commutative).blocks(blocks);
-    perform(call, comm, &listed(whole.said(said), &[recvcounts], buffers, comm)?, form)
+    let whole = operation(Collective::ReduceScatter, send, recv)?
+        .with_operator(reducer, commutative)
+        .with_blocks(blocks);
+    perform(call, comm, listed(whole.with_key(key), &[recvcounts], buffers, comm)?, form)
 }

@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use tutti_base::{Error, ErrorClass, Rank, Result};
-use tutti_core::collective;
+use tutti_core::collective::{self, CommContext, WaitContext};
 use tutti_core::communicator::{Communicator, Relation};
 use tutti_core::constructors::create;
 use tutti_core::constructors::split::{self, HardwareSplit, SplitType};
@@ -159,7 +159,7 @@ pub fn create(call: &mut Call, comm: In<Comm>, group: In<Group>, newcomm: Handle
 }
 
 /// Returns a communicator and a group of processes in it: both of one session, or of none.
-fn with_group<'s>(comm: In<'s, Comm>, group: In<'s, Group>) -> Result<(&'s Communicator, &'s Members)> {
+fn with_group<'s>(comm: In<'s, Comm>, group: In<'s, Group>) -> Result<(&'s Arc<Communicator>, &'s Members)> {
     let (comm, group) = (comm.get()?, group.get()?);
     comm.group().check_origin(group, ErrorClass::Group, "comm and group")?;
     Ok((comm, group))
@@ -241,7 +241,7 @@ pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
     // The communicator stays valid for another attempt, as if an attribute callback had refused.
-    collective::untold(&call.held, process, object).map_or(Ok(()), Err)?;
+    collective::unreported_mismatch(CommContext::new(&call.held, process, object)).map_or(Ok(()), Err)?;
     object.free(&call.held, process)?;
     dynamic::spawn::forget_parent(&call.held, process, object);
     call.at = At::World;
@@ -252,11 +252,8 @@ pub fn free(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
 pub fn disconnect(call: &mut Call, comm: HandleOut<Comm>) -> Result<()> {
     call.at = At::Comm(comm.input()?.raw());
     let (process, object) = (process()?, removable(comm)?);
-    tutti_core::collective::barrier(
-        &mut call.held,
-        process,
-        object.inter().map_or(object, |inter| &inter.local),
-    )?;
+    let members = object.inter().map_or(object, |inter| &inter.local);
+    WaitContext::new(&mut call.held, process, members).barrier()?;
     tutti_core::progress::send_queued(&mut call.held, process, "MPI_Comm_disconnect");
     dynamic::connected_jobs::part(&mut call.held, process, object)?;
     dynamic::spawn::forget_parent(&call.held, process, object);
@@ -295,7 +292,7 @@ pub fn get_name(call: &mut Call, comm: In<Comm>, comm_name: TextOut, resultlen: 
 pub fn set_info(call: &mut Call, comm: In<Comm>, info: In<Info>) -> Result<()> {
     let comm = comm.get()?;
     let entries = info.get()?.borrow(&call.held).clone();
-    collective::set_info(&mut call.held, process()?, comm, &entries)
+    collective::set_info(&mut WaitContext::new(&mut call.held, process()?, comm), &entries)
 }
 
 /// Returns an info object with a communicator's hints (MPI_Comm_get_info).

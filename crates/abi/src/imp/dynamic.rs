@@ -132,7 +132,7 @@ pub unsafe fn spawn_multiple(
 /// Starts processes; `wishes` are the requests of the root.
 fn start(
     call: &mut Call,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     wishes: Option<Result<Vec<Wish>>>,
     intercomm: HandleOut<Comm>,

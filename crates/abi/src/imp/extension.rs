@@ -4,7 +4,7 @@
 //! The wrapper passes the requirement on to the program that `values` holds so many items and `result` one.
 
 use tutti_base::Result;
-use tutti_core::collective;
+use tutti_core::collective::WaitContext;
 use tutti_data::GlobalSum;
 
 use crate::entry::Call;
@@ -31,7 +31,7 @@ pub fn allsum(
     // SAFETY: see the module's Safety section.
     unsafe { sum.add(values.pointer(), count_of(count, handle)? as usize) };
     let mut words = sum.words();
-    collective::add_words(&mut call.held, process()?, comm, &mut words)?;
+    WaitContext::new(&mut call.held, process()?, comm).add_words(&mut words)?;
     sum.set_words(&words);
     // SAFETY: see the module's Safety section.
     unsafe { sum.write(result.pointer()) };

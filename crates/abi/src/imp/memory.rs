@@ -119,41 +119,72 @@ pub fn argument_beside(datatype: &str, what: &str) -> String {
     format!("{}{what}{}", whose.unwrap_or_default(), &datatype[one.len()..])
 }
 
-/// Parses the buffer of a message.
+/// Memory of a message, whose arguments are checked. Contiguous data need no [`Buffer`].
+#[derive(Clone, Copy, Debug)]
+pub struct Data<'s> {
+    address: Address,
+    count: u64,
+    datatype: &'s Datatype,
+}
+
+impl<'s> Data<'s> {
+    /// Returns the data as a contiguous run, if they have no gaps.
+    #[inline(always)]
+    pub fn run(&self) -> Option<ByteRun> {
+        // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+        unsafe { ByteRun::user(self.address.pointer(), self.count, self.datatype) }
+    }
+
+    /// Returns the data as a message.
+    ///
+    /// # Errors
+    /// Fails with `Count` if the message would not fit in the address space.
+    #[inline(always)]
+    pub fn message(&self) -> Result<Message<'s>> {
+        let Data { address, count, datatype } = *self;
+        // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
+        let buffer = unsafe { Buffer::user(address.pointer(), count, datatype)? };
+        Ok(Message { buffer, datatype, count })
+    }
+}
+
+/// Parses the arguments that describe the memory of a message.
 ///
 /// # Errors
 /// Fails with `Count`, `Type` or `Buffer`; the message contains the argument.
 #[inline(always)]
-pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
-    let items = count_of(items, handle)?;
-    message_of(address, items, datatype_of(items, handle)?)
+pub fn data<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Data<'s>> {
+    let count = count_of(items, handle)?;
+    data_of(address, count, datatype_of(count, handle)?)
 }
 
-/// Returns the contiguous buffer of a message with its datatype, which needs no [`Buffer`]. `None` for other
-/// buffers: see [`message`].
+/// Checks the address of data whose count and datatype are checked.
 ///
 /// # Errors
-/// Fails like [`message`].
+/// Fails with `Buffer` for a null pointer or MPI_IN_PLACE.
 #[inline(always)]
-pub fn run<'s>(
-    address: Address,
-    items: i64,
-    handle: In<'s, kind::Datatype>,
-) -> Result<Option<(ByteRun, &'s Datatype)>> {
-    let items = count_of(items, handle)?;
-    let datatype = datatype_of(items, handle)?;
-    Ok(run_of(address, items, datatype)?.map(|run| (run, datatype)))
+fn data_of(address: Address, count: u64, datatype: &Datatype) -> Result<Data<'_>> {
+    check_address(address, "buf", count, datatype)?;
+    Ok(Data { address, count, datatype })
 }
 
-/// Returns the contiguous buffer of a message whose count and datatype are checked.
+/// Parses the buffer of a message.
+///
+/// # Errors
+/// Fails like [`data`], and with `Count` if the message would not fit in the address space.
+#[inline(always)]
+pub fn message<'s>(address: Address, items: i64, handle: In<'s, kind::Datatype>) -> Result<Message<'s>> {
+    data(address, items, handle)?.message()
+}
+
+/// Returns the contiguous buffer of a message whose count and datatype are checked, which needs no
+/// [`Buffer`]. `None` for other buffers.
 ///
 /// # Errors
 /// Fails like [`message_of`].
 #[inline(always)]
 pub fn run_of(address: Address, count: u64, datatype: &Datatype) -> Result<Option<ByteRun>> {
-    check_address(address, "buf", count, datatype)?;
-    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    Ok(unsafe { ByteRun::user(address.pointer(), count, datatype) })
+    Ok(data_of(address, count, datatype)?.run())
 }
 
 /// Returns a contiguous buffer with the length of `other`, at an address that was checked.
@@ -169,10 +200,7 @@ pub fn run_like(address: Address, other: ByteRun) -> ByteRun {
 /// Fails with `Buffer` for a null pointer or MPI_IN_PLACE.
 #[inline(always)]
 pub fn message_of(address: Address, count: u64, datatype: &Datatype) -> Result<Message<'_>> {
-    check_address(address, "buf", count, datatype)?;
-    // SAFETY: the caller of the MPI function vouches for the memory that the arguments describe.
-    let buffer = unsafe { Buffer::user(address.pointer(), count, datatype)? };
-    Ok(Message { buffer, datatype, count })
+    data_of(address, count, datatype)?.message()
 }
 
 /// Refuses an address at which `count` items of `datatype` cannot be.

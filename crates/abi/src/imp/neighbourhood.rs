@@ -48,7 +48,7 @@ pub fn regular(
     let (comm, sources, destinations) = arranged(comm)?;
     let send = blocks(destinations, sendbuf, sendcount, sendtype)?;
     let recv = blocks(sources, recvbuf, recvcount, recvtype)?;
-    perform(call, comm, &operation(collective, send, recv)?, form)
+    perform(call, comm, operation(collective, send, recv)?, form)
 }
 
 /// Collects blocks of different lengths from neighbours (MPI_Neighbor_allgatherv).
@@ -68,7 +68,7 @@ pub fn allgatherv(
     let (comm, sources, destinations) = arranged(comm)?;
     let send = blocks(destinations, sendbuf, sendcount, sendtype)?;
     let recv = entries(recvbuf, recvcounts, displs, recvtype, sources)?;
-    perform(call, comm, &operation(Collective::NeighborAllgatherv, send, recv)?, form)
+    perform(call, comm, operation(Collective::NeighborAllgatherv, send, recv)?, form)
 }
 
 /// Exchanges blocks of different lengths with neighbours (MPI_Neighbor_alltoallv).
@@ -89,7 +89,7 @@ pub fn alltoallv(
     let (comm, sources, destinations) = arranged(comm)?;
     let send = entries(sendbuf, sendcounts, sdispls, sendtype, destinations)?;
     let recv = entries(recvbuf, recvcounts, rdispls, recvtype, sources)?;
-    perform(call, comm, &operation(Collective::NeighborAlltoallv, send, recv)?, form)
+    perform(call, comm, operation(Collective::NeighborAlltoallv, send, recv)?, form)
 }
 
 /// Exchanges blocks of different lengths and datatypes with neighbours (MPI_Neighbor_alltoallw).
@@ -110,7 +110,7 @@ pub fn alltoallw(
     let (comm, sources, destinations) = arranged(comm)?;
     let send = typed_entries(sendbuf, sendcounts, read(sdispls, destinations)?, sendtypes, destinations)?;
     let recv = typed_entries(recvbuf, recvcounts, read(rdispls, sources)?, recvtypes, sources)?;
-    perform(call, comm, &operation(Collective::NeighborAlltoallv, send, recv)?, form)
+    perform(call, comm, operation(Collective::NeighborAlltoallv, send, recv)?, form)
 }
 
 /// Displacements in bytes, which are addresses in both variants.

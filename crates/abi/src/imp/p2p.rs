@@ -8,7 +8,7 @@ use tutti_core::buffer::Buffer;
 use tutti_core::communicator::Communicator;
 use tutti_core::completion::{self, Finished};
 use tutti_core::p2p::{self, SendSpec};
-use tutti_core::point_to_point::{self, Matched, Typed};
+use tutti_core::point_to_point::{self, Eager, Matched, Typed};
 use tutti_core::process::Process;
 use tutti_core::request::{RequestId, Status, Template};
 use tutti_core::session;
@@ -63,27 +63,32 @@ pub fn send(
     if let Form::Nonblocking(request) = form {
         request.check_new()?;
     }
+    let data = memory::data(buf, count, datatype)?;
+    let to = point_to_point::destination(comm, dest, tag)?;
+    let mut eager = Eager::Untried;
     if matches!(mode, Mode::Standard | Mode::Ready)
         && !matches!(form, Form::Persistent(..))
-        && let Some((run, _)) = memory::run(buf, count, datatype)?
-        && point_to_point::send_run(&call.held, process, comm, run, dest, tag)?
+        && let (Some(run), Some(to)) = (data.run(), to)
     {
-        return match form {
-            Form::Nonblocking(request) => request.set(handle_of(RequestId::DONE)),
-            _ => Ok(()),
-        };
+        eager = point_to_point::send_run(&call.held, process, comm, run, to);
+        if eager == Eager::Sent {
+            return match form {
+                Form::Nonblocking(request) => request.set(handle_of(RequestId::DONE)),
+                _ => Ok(()),
+            };
+        }
     }
-    let message = memory::message(buf, count, datatype)?;
-    let spec = point_to_point::send_spec(process, comm, message.typed(), dest, tag, mode.of_core())?;
+    let message = data.message()?;
+    let spec = to.map(|to| point_to_point::send_spec_to(process, message.typed(), to, mode.of_core()));
     match form {
         Form::Blocking(_) if mode == Mode::Buffered => send_buffered(call, process, comm, spec),
-        Form::Blocking(_) => point_to_point::send(&mut call.held, process, comm, spec),
+        Form::Blocking(_) => point_to_point::send(&mut call.held, process, comm, spec, eager),
         Form::Nonblocking(request) => {
             let id = if mode == Mode::Buffered {
                 send_buffered(call, process, comm, spec)?;
-                point_to_point::start_send(&call.held, process, comm, None)
+                point_to_point::start_send(&call.held, process, comm, None, eager)
             } else {
-                point_to_point::start_send(&call.held, process, comm, spec)
+                point_to_point::start_send(&call.held, process, comm, spec, eager)
             };
             request.set(handle_of(id))
         }
@@ -124,14 +129,17 @@ pub fn recv(
     call.go_to_lane_of(comm);
     if let Form::Nonblocking(request) = form {
         request.check_new()?;
-        if let Some((run, _)) = memory::run(buf, count, datatype)?
-            && let Some(id) = point_to_point::start_receive_run(&call.held, process, comm, run, source, tag)?
-        {
-            return request.set(handle_of(id));
-        }
     }
-    let message = memory::message(buf, count, datatype)?;
-    let spec = point_to_point::receive_spec(process, comm, message.typed(), source, tag)?;
+    let data = memory::data(buf, count, datatype)?;
+    let pattern = point_to_point::pattern(comm, source, tag)?;
+    if let (Form::Nonblocking(request), Some(run), Some(pattern)) = (&form, data.run(), pattern)
+        && let Some(id) = point_to_point::start_receive_run(&call.held, process, comm, run, pattern)
+    {
+        return request.set(handle_of(id));
+    }
+    let message = data.message()?;
+    let spec =
+        pattern.map(|pattern| point_to_point::receive_spec_of(process, comm, message.typed(), pattern));
     match form {
         Form::Blocking(status) => {
             finished(point_to_point::receive(&mut call.held, process, comm, spec), status)
@@ -213,7 +221,7 @@ fn exchange(
     let Form::Blocking(status) = form else { return Err(Error::new(ErrorClass::Intern, "no such form")) };
     call.go_to_lane_of(comm);
     let receiving = point_to_point::start_receive(&call.held, process, comm, receive);
-    let sent = point_to_point::send(&mut call.held, process, comm, send);
+    let sent = point_to_point::send(&mut call.held, process, comm, send, Eager::Untried);
     let received = completion::wait(&mut call.held, process, receiving, "MPI_Sendrecv: ");
     finished(received, status).and(sent)
 }

@@ -4,36 +4,23 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use tutti_base::Result;
 use tutti_coll::{Collective, Environment, Plan, Schedule, Shape};
 
-use super::port::CommPort;
-use super::{Activity, failures, places};
+use super::completion::failures;
+use super::execution::port::CommPort;
+pub use super::execution::port::Windows;
+use super::signature::message_signature;
 use crate::buffer::Buffer;
+use crate::collective::context::CommContext;
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::OperationAgreement;
+use crate::communicator::collectives::places;
 use crate::engine::{Execution, ExecutionStatus};
 use crate::lanes::LaneGuard;
-use crate::messenger::Messenger;
+use crate::messenger::{Activity, Messenger};
+use crate::process;
 use crate::request::{Request, RequestId, Work};
-
-/// Position of a window's bytes in the file.
-pub trait Windows: Send + Sync + Debug {
-    /// Starts to write the data that ranks have given for a window, or to read the data they requested. In
-    /// memory the ranks' data follow one another.
-    ///
-    /// # Errors
-    /// Returns the reason if the access cannot be started.
-    fn start(
-        &self,
-        held: &LaneGuard,
-        messenger: &Messenger,
-        window: u32,
-        write: bool,
-        memory: Buffer,
-    ) -> Result<RequestId>;
-}
 
 /// One member's part of an operation on a file.
 #[derive(Debug)]
@@ -64,19 +51,13 @@ struct Running {
 
 /// Starts an operation under a tag taken before. The returned request is complete when the operation is
 /// over.
-pub fn start(
-    held: &LaneGuard,
-    messenger: &Messenger,
-    comm: &Arc<Communicator>,
-    operation: OnFile,
-    tag: i32,
-) -> RequestId {
+pub fn start(cx: CommContext<'_>, operation: OnFile, tag: i32) -> RequestId {
     let OnFile { schedule, write, memory, own, slots, windows } = operation;
     let collective = if write { Collective::FileWrite } else { Collective::FileRead };
-    let shape = Shape::new(collective, comm.size(), comm.rank().0, memory.bytes());
-    let header = messenger.job.header();
+    let shape = Shape::new(collective, cx.comm.size(), cx.comm.rank().0, memory.bytes());
+    let header = cx.process.job.header();
     let environment =
-        Environment::in_job(comm.size(), header.local_ranks, header.processors, places::model(messenger));
+        Environment::in_job(cx.comm.size(), header.local_ranks, header.processors, places::model(cx.process));
     let plan = Arc::new(Plan::on_file(&shape, environment, schedule));
     let mut execution = Execution::stepwise(plan);
     let (user, sums) = match write {
@@ -86,13 +67,14 @@ pub fn start(
     execution.bindings().bind_buffers(user, sums);
     execution.start();
     // Members have different amounts of data.
-    let signature = failures::signature_of(&Shape { count: 0, ..shape }, comm);
+    let signature = message_signature(&Shape { count: 0, ..shape }, cx.comm);
     let ticket = Ticket::new(tag, None, OperationAgreement::UNKNOWN, signature);
     let work = Work::Collective(collective.name(), None);
-    let request = messenger.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
-    let running = Box::new(Running { comm: Arc::clone(comm), execution, ticket, windows, request });
-    if let Some(activity) = running.advance(held, messenger, false) {
-        messenger.add_activity(held, activity);
+    let request =
+        cx.process.messages.borrow_mut(cx.lane).state.insert(Request::new(work, cx.comm.context().0));
+    let running = Box::new(Running { comm: Arc::clone(cx.comm), execution, ticket, windows, request });
+    if let Some(activity) = running.advance(cx.lane, cx.process, false) {
+        cx.process.add_activity(cx.lane, activity);
     }
     request
 }
@@ -105,8 +87,9 @@ impl Activity for Running {
         _patient: bool,
     ) -> Option<Box<dyn Activity>> {
         let Running { comm, execution, ticket, windows, .. } = &mut *self;
-        let mut port = CommPort::new(held, messenger, comm, ticket, None).on(&**windows);
-        let refusal = failures::of(&port);
+        let mut port =
+            CommPort::new(CommContext::new(held, process::current(), comm), ticket, None).on(&**windows);
+        let refusal = failures::failure_of(&port);
         let result = match refusal {
             Some(error) => {
                 execution.abandon(&mut port);
@@ -118,7 +101,7 @@ impl Activity for Running {
             Ok(ExecutionStatus::Pending) => return Some(self),
             Ok(ExecutionStatus::Done) => None,
             Err(error) => {
-                failures::tell(&port, &error);
+                failures::report_failure(&port, &error);
                 Some(error)
             }
         };

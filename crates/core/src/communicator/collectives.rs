@@ -6,24 +6,24 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod agreement;
-pub(crate) mod begun;
+pub mod call;
 pub mod choices;
 pub mod collected;
-pub(crate) mod deferred;
-pub(crate) mod hosts;
+pub(crate) mod deferred_calls;
+pub mod hints;
+pub(crate) mod history;
+pub mod key;
 pub mod learnings;
 pub mod ledger;
 pub(crate) mod node;
 pub(crate) mod numbers;
-pub mod operation;
+pub(crate) mod offload_state;
 pub(crate) mod places;
 pub mod repertoire;
 pub(crate) mod tuning;
 pub(crate) mod turn;
 pub(crate) mod under_way;
 pub(crate) mod unit;
-pub mod wishes;
-pub mod words;
 
 use tutti_base::config::Tune;
 use tutti_base::ids::Plane;
@@ -34,16 +34,16 @@ use tutti_transport::banks::{Banks, CallSignature};
 use tutti_transport::exposure::Record;
 
 use agreement::OperationAgreement;
-use begun::{Begun, Patience};
-use deferred::Deferred;
-use hosts::Standing;
+use deferred_calls::DeferredCalls;
+use hints::CollectiveHints;
+use history::{CallHistory, Patience};
+use key::CallKey;
 use node::Neighbourhood;
 use numbers::PersistentNumbers;
-use places::Near;
+use offload_state::OffloadState;
+use places::MemberLayout;
 use turn::{BankTurn, SlotNeeds};
 use under_way::Running;
-use wishes::Wishes;
-use words::Words;
 
 use crate::engine::Execution;
 use crate::host::Host;
@@ -71,7 +71,7 @@ pub struct Collectives {
     /// Counters, hints and idle executions.
     pub(crate) state: FirstLaneCell<OperationState>,
     /// Layout of the members in the hardware, computed on first use.
-    pub(crate) near: Near,
+    pub(crate) layout: MemberLayout,
     /// Banks of the members on this host.
     pub(crate) node: Neighbourhood,
     /// Banks of persistent operations that were freed.
@@ -79,9 +79,9 @@ pub struct Collectives {
     /// State of multicast.
     pub(crate) multicast: FirstLaneCell<Terms>,
     /// State of operations that wait for an agreement, and of tuning.
-    pub(crate) deferred: FirstLaneCell<Deferred>,
+    pub(crate) deferred: FirstLaneCell<DeferredCalls>,
     /// State of the kernel offload.
-    pub(crate) offloaded: FirstLaneCell<Standing>,
+    pub(crate) offloaded: FirstLaneCell<OffloadState>,
 }
 
 /// Messages that belong to the collectives of a communicator.
@@ -98,13 +98,13 @@ pub(crate) enum Channel {
 #[derive(Debug, Default)]
 pub(crate) struct OperationState {
     /// Hints that the user set.
-    pub(crate) wishes: Wishes,
+    pub(crate) hints: CollectiveHints,
     /// Number of operations called so far; wraps around.
     pub(crate) operations: u32,
     /// Signatures of recent operations, to detect mismatched calls.
-    pub(crate) begun: Begun,
+    pub(crate) history: CallHistory,
     /// Idle executions kept for reuse. A slot is `None` while its execution runs.
-    pub(crate) rest: Vec<Option<Run>>,
+    pub(crate) idle_executions: Vec<Option<Box<CachedExecution>>>,
     /// Index of the execution that was replayed last.
     pub(crate) latest: usize,
     /// Index of the execution that is evicted next when there are too many.
@@ -113,7 +113,7 @@ pub(crate) struct OperationState {
     pub(crate) idle: Option<Box<Running>>,
     /// Number of non-blocking operations that are started and incomplete.
     pub(crate) under_way: u32,
-    /// True while further operations wait to begin ([`Deferred::waiting`]).
+    /// True while further operations wait to begin ([`DeferredCalls::waiting`]).
     pub(crate) has_waiting: bool,
     /// Number of times that existing plans were discarded ([`OperationState::forget_plans`]).
     pub(crate) generation: u32,
@@ -126,7 +126,7 @@ impl OperationState {
     /// Returns the tuning mode of operations.
     #[inline]
     pub(crate) fn tune(&self, host: &Host) -> Tune {
-        self.wishes.tune_of(&host.config)
+        self.hints.tune_of(&host.config)
     }
 
     /// Returns true if the next operation goes as without tuning, in this mode.
@@ -144,24 +144,24 @@ impl OperationState {
 
     /// Keeps an idle execution for reuse.
     #[inline]
-    pub(crate) fn keep(&mut self, run: Run) {
+    pub(crate) fn keep(&mut self, cached: Box<CachedExecution>) {
         // Each operation that ends lets a waiting one begin, which reuses the execution.
         let most = if self.has_waiting { MOST_UNDER_WAY as usize } else { KEPT };
-        if let Some(place) = self.rest.iter_mut().find(|place| place.is_none()) {
-            *place = Some(run);
-        } else if self.rest.len() < most {
-            self.rest.push(Some(run));
+        if let Some(place) = self.idle_executions.iter_mut().find(|place| place.is_none()) {
+            *place = Some(cached);
+        } else if self.idle_executions.len() < most {
+            self.idle_executions.push(Some(cached));
         } else {
             let oldest = self.oldest;
             self.oldest = (oldest + 1) % KEPT;
-            self.rest[oldest] = Some(run);
+            self.idle_executions[oldest] = Some(cached);
         }
     }
 
     /// Records whether operations wait to begin.
     pub(crate) fn wait(&mut self, has_waiting: bool) {
         if self.has_waiting && !has_waiting {
-            self.rest.truncate(KEPT);
+            self.idle_executions.truncate(KEPT);
         }
         self.has_waiting = has_waiting;
     }
@@ -169,7 +169,7 @@ impl OperationState {
     /// Discards all plans. Idle executions are dropped, and active ones are not found when they return.
     /// Otherwise members with different caches would use different plans.
     pub(crate) fn forget_plans(&mut self) {
-        self.rest.clear();
+        self.idle_executions.clear();
         (self.latest, self.oldest) = (0, 0);
         self.generation = self.generation.wrapping_add(1);
     }
@@ -177,13 +177,13 @@ impl OperationState {
 
 /// An execution and the call for which it was made.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct CachedExecution {
     /// Execution of the plan, with its bindings to memory.
     pub(crate) execution: Execution<RequestId>,
     /// Paths that its plan was allowed to use.
-    pub(crate) means: Means,
+    pub(crate) paths: AllowedPaths,
     /// Signature in the banks, which must be equal at all members.
-    pub(crate) said: CallSignature,
+    pub(crate) bank_signature: CallSignature,
     /// Signature in its messages.
     pub(crate) signature: Signature,
     /// Space that it needs in a slot, if it is confined to one host.
@@ -200,22 +200,19 @@ pub(crate) struct Prepared {
     /// True if the reason for its choice was printed (`TUTTI_EXPLAIN`).
     pub(crate) is_explained: bool,
     /// Key by which a repeated call finds it; `None` if it must not be replayed.
-    pub(crate) words: Option<Words>,
-    /// Lists of counts and displacements that belong to the key: see [`Operation::listed`].
+    pub(crate) key: Option<CallKey>,
+    /// Lists of counts and displacements that belong to the key: see [`call::Arguments::with_lists`].
     pub(crate) lists: Vec<i64>,
     /// Addresses that the call passed with its lists.
-    pub(crate) given: Given,
+    pub(crate) bases: BufferAddresses,
 }
 
 /// Addresses that a user passed, for comparison and as base of displacements.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Given(pub(crate) [*mut u8; 2]);
+pub(crate) struct BufferAddresses(pub(crate) [*mut u8; 2]);
 
 // SAFETY: nothing is read or written through them.
-unsafe impl Send for Given {}
-
-/// Box of an execution, since it moves between owners.
-pub(crate) type Run = Box<Prepared>;
+unsafe impl Send for BufferAddresses {}
 
 impl Default for Collectives {
     fn default() -> Collectives {
@@ -223,7 +220,7 @@ impl Default for Collectives {
             channel: Channel::Own,
             names: None,
             state: FirstLaneCell::default(),
-            near: Near::default(),
+            layout: MemberLayout::default(),
             node: Neighbourhood::default(),
             shelf: FirstLaneCell::default(),
             multicast: FirstLaneCell::default(),
@@ -274,7 +271,7 @@ impl Collectives {
     /// Notes that the persistent operation with this tag is freed.
     pub(crate) fn forget_persistent(&self, held: &LaneGuard, tag: i32) {
         let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
-        self.state.borrow_mut(held).begun.persistent.forget(number);
+        self.state.borrow_mut(held).history.persistent.forget(number);
     }
 
     /// Starts the numbers of operations so that they wrap after `operations` of them, for tests. 0 changes
@@ -283,7 +280,7 @@ impl Collectives {
         if operations > 0 {
             let mut state = self.state.borrow_mut(held);
             state.operations = 0u32.wrapping_sub(operations as u32);
-            state.begun.persistent = PersistentNumbers::left(operations);
+            state.history.persistent = PersistentNumbers::left(operations);
         }
     }
 
@@ -291,7 +288,7 @@ impl Collectives {
     pub(crate) fn note(&self, held: &LaneGuard, tag: i32, signature: Signature) {
         let mut state = self.state.borrow_mut(held);
         let operations = state.operations;
-        state.begun.note_late(tag, signature, operations);
+        state.history.note_late(tag, signature, operations);
     }
 
     /// Returns the tuning mode of operations.
@@ -303,7 +300,7 @@ impl Collectives {
     /// Returns true if results of reductions are to be rounded once.
     #[inline]
     pub fn is_reproducible(&self, held: &LaneGuard, host: &Host) -> bool {
-        self.state.borrow(held).wishes.is_reproducible(&host.config)
+        self.state.borrow(held).hints.is_reproducible(&host.config)
     }
 
     /// Copies tuning results from a communicator of the same members, all of whose operations have begun.
@@ -316,27 +313,27 @@ impl Collectives {
     }
 
     /// Replaces the hints that `named` contains; later operations use them.
-    pub fn wish(&self, held: &LaneGuard, named: &Wishes) {
+    pub fn wish(&self, held: &LaneGuard, named: &CollectiveHints) {
         let mut state = self.state.borrow_mut(held);
-        let wishes = named.or(&state.wishes);
-        if state.wishes != wishes {
+        let hints = named.or(&state.hints);
+        if state.hints != hints {
             state.nap = (0, Tune::Off);
             state.forget_plans();
-            state.wishes = wishes;
+            state.hints = hints;
         }
     }
 
     /// Makes the state of an operation that begins now, with the next tag.
     #[inline]
-    pub(crate) fn ticket(&self, held: &LaneGuard, run: &Run) -> Ticket {
-        self.ticket_under(held, self.next_tag_of(held, run.signature), run)
+    pub(crate) fn ticket(&self, held: &LaneGuard, cached: &CachedExecution) -> Ticket {
+        self.ticket_under(held, self.next_tag_of(held, cached.signature), cached)
     }
 
     /// Makes the same state with a tag that was taken at the call.
-    pub(crate) fn ticket_under(&self, held: &LaneGuard, tag: i32, run: &Run) -> Ticket {
+    pub(crate) fn ticket_under(&self, held: &LaneGuard, tag: i32, cached: &CachedExecution) -> Ticket {
         match self.node.banks(held) {
-            Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, run),
-            None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, run.signature),
+            Some(mut banks) => ticket(tag, tag as u32 >> LANE_BITS, &mut banks, cached),
+            None => Ticket::new(tag, None, OperationAgreement::UNKNOWN, cached.signature),
         }
     }
 
@@ -380,7 +377,7 @@ impl Terms {
 
 /// Paths that an operation may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
+pub(crate) enum AllowedPaths {
     /// All paths that exist.
     All,
     /// Messages, without banks and exposed memory.
@@ -430,13 +427,13 @@ impl Ticket {
 /// Makes the state of an operation that begins now with this tag and number. A schedule confined to one
 /// host reserves a slot in these banks.
 #[inline]
-pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, run: &Run) -> Ticket {
-    let turn = run.room.map(|room| BankTurn::take(banks, room, run.said.agreed));
-    let agreement = OperationAgreement::begin(banks, number, &run.said, turn.as_ref());
-    Ticket::new(tag, turn, agreement, run.signature)
+pub(crate) fn ticket(tag: i32, number: u32, banks: &mut Banks, cached: &CachedExecution) -> Ticket {
+    let turn = cached.room.map(|room| BankTurn::take(banks, room, cached.bank_signature.agreed));
+    let agreement = OperationAgreement::begin(banks, number, &cached.bank_signature, turn.as_ref());
+    Ticket::new(tag, turn, agreement, cached.signature)
 }
 
-impl Prepared {
+impl CachedExecution {
     /// Returns true if this is the execution that tuning has chosen.
     #[inline]
     pub(crate) fn is_of(&self, proposal: &Proposal) -> bool {
@@ -448,10 +445,10 @@ impl Prepared {
     /// third time.
     #[cold]
     fn compile(&mut self) -> bool {
-        let Given(given) = self.given;
-        let compiled = !self.lists.is_empty() && self.execution.compile(given);
+        let BufferAddresses(bases) = self.bases;
+        let compiled = !self.lists.is_empty() && self.execution.compile(bases);
         if !compiled && !self.lists.is_empty() {
-            self.words = None;
+            self.key = None;
         }
         compiled
     }
@@ -462,7 +459,7 @@ impl OperationState {
     #[inline]
     pub(crate) fn next_tag(&mut self, signature: Signature) -> i32 {
         let number = self.operations % NUMBERS;
-        self.begun.note(number, signature);
+        self.history.note(number, signature);
         self.operations = self.operations.wrapping_add(1);
         (number << LANE_BITS) as i32
     }
@@ -473,7 +470,7 @@ impl OperationState {
         latest.is_some_and(|latest| is_past(tag, latest))
     }
 
-    /// Finds the idle execution with the key `words`, binds it to other memory, and returns its index.
+    /// Finds the idle execution with the given key, binds it to other memory, and returns its index.
     /// `None` if there is none that can restart.
     ///
     /// # Safety
@@ -481,29 +478,29 @@ impl OperationState {
     #[inline]
     pub(crate) unsafe fn awaken(
         &mut self,
-        words: &Words,
+        key: &CallKey,
         has_lists: impl Fn(&[i64]) -> bool,
         [send, recv]: [*mut u8; 2],
-        is_meant: impl Fn(&Run) -> bool,
+        is_meant: impl Fn(&CachedExecution) -> bool,
     ) -> Option<usize> {
         let generation = self.generation;
-        let said = |run: &Option<Run>| {
-            run.as_ref().is_some_and(|run| {
-                run.words.as_ref() == Some(words)
-                    && run.generation == generation
-                    && is_meant(run)
-                    && has_lists(&run.lists)
+        let is_equal = |cached: &Option<Box<CachedExecution>>| {
+            cached.as_ref().is_some_and(|cached| {
+                cached.key.as_ref() == Some(key)
+                    && cached.generation == generation
+                    && is_meant(cached)
+                    && has_lists(&cached.lists)
             })
         };
         // Most programs repeat their latest operation.
-        if !self.rest.get(self.latest).is_some_and(said) {
-            self.latest = self.rest.iter().position(said)?;
+        if !self.idle_executions.get(self.latest).is_some_and(is_equal) {
+            self.latest = self.idle_executions.iter().position(is_equal)?;
         }
         let place = self.latest;
-        let run = self.rest[place].as_mut()?;
+        let cached = self.idle_executions[place].as_mut()?;
         // SAFETY: passed on.
         let ready = unsafe {
-            run.execution.restart(send, recv) || run.compile() && run.execution.restart(send, recv)
+            cached.execution.restart(send, recv) || cached.compile() && cached.execution.restart(send, recv)
         };
         if ready { Some(place) } else { None }
     }

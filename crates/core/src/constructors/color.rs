@@ -3,12 +3,14 @@
 //! A process is in that instance of a level which contains all processors it may run on. Numbers of
 //! instances are the machine's, equal in every process of a node.
 
+use std::sync::Arc;
+
 use tutti_base::Result;
 use tutti_sys::cpu;
 use tutti_topo::model::{LEVELS, Level, Places};
 use tutti_topo::resource::{self, Resource};
 
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::hardware::machine;
 use crate::host::Host;
@@ -47,15 +49,15 @@ pub enum HardwareSplit {
 pub fn color(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     how: Option<&HardwareSplit>,
 ) -> Result<Colored> {
     let unguided = how == Some(&HardwareSplit::Unguided);
     let mine = unguided.then(|| machine(Some(process)).places(&cpu::affinity().unwrap_or_default()));
     let among = comm.inter().map_or(comm, |inter| &inter.local);
-    let mut all = collective::allgather_bytes(held, process, among, &record(mine))?;
+    let mut all = WaitContext::new(held, process, among).allgather_bytes(&record(mine))?;
     if comm.inter().is_some() {
-        let theirs = collective::swap_bytes(held, process, comm, all.clone())?;
+        let theirs = WaitContext::new(held, process, comm).swap_bytes(all.clone())?;
         all.extend(theirs);
     }
     let spans_hosts = among.group().iter().any(|world| process.local_rank(world).is_none());

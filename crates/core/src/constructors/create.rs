@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, Rank, Result, WorldRank};
 
-use crate::collective;
+use crate::collective::{self, WaitContext};
 use crate::communicator::collectives::Collectives;
 use crate::communicator::{Communicator, Inter};
 use crate::completion;
@@ -29,7 +29,7 @@ const LEADER_TAG: i32 = 0;
 pub fn duplicate(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     info: Option<Info>,
 ) -> Result<Arc<Communicator>> {
     let serial = agree(held, process, comm)?;
@@ -83,7 +83,7 @@ pub fn start_duplicate(
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     group: &Group,
 ) -> Result<Option<Arc<Communicator>>> {
     check_subset(comm, group)?;
@@ -113,7 +113,7 @@ pub fn create(
 pub fn create_group(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     group: &Group,
     tag: i32,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -127,6 +127,7 @@ pub fn create_group(
     let mut among = Communicator::new(Some(comm.context()), group.clone(), rank, None, handler.clone());
     let names = group.iter().filter_map(|member| comm.group.rank_of(member)).map(|rank| rank.0).collect();
     among.collectives = Collectives::outside(tag, names);
+    let among = Arc::new(among);
     let serial = agree(held, process, &among)?;
     Ok(Some(Communicator::new(None, group.clone(), rank, None, handler).publish(held, process, serial)))
 }
@@ -135,7 +136,7 @@ pub fn create_group(
 pub(crate) fn duplicate_bare(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
 ) -> Result<Arc<Communicator>> {
     let serial = agree(held, process, comm)?;
     let handler = comm.error_handler.borrow(held).clone();
@@ -144,7 +145,7 @@ pub(crate) fn duplicate_bare(
 }
 
 /// Agrees with all members of `comm` (both groups of an intercommunicator) on a context.
-pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<Serial> {
+pub(crate) fn agree(held: &mut LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Result<Serial> {
     agree_by(held, process, |held, value| maximum(held, process, comm, value))
 }
 
@@ -206,18 +207,18 @@ fn forget_gone(held: &LaneGuard, process: &Process) {
 pub(crate) fn maximum(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     value: u64,
 ) -> Result<u64> {
-    let Some(inter) = &comm.inter else { return collective::maximum(held, process, comm, value) };
-    let own = collective::maximum(held, process, &inter.local, value)?;
+    let Some(inter) = &comm.inter else { return WaitContext::new(held, process, comm).maximum(value) };
+    let own = WaitContext::new(held, process, &inter.local).maximum(value)?;
     let mut highest = own.to_le_bytes().to_vec();
     if comm.rank == Rank(0) {
         let theirs = exchange(held, process, comm, Rank(0), LEADER_TAG, highest.clone())?;
         let theirs = theirs.try_into().map_or(own, u64::from_le_bytes);
         highest = own.max(theirs).to_le_bytes().to_vec();
     }
-    collective::broadcast_bytes(held, process, &inter.local, Rank(0), &mut highest)?;
+    WaitContext::new(held, process, &inter.local).broadcast_bytes(Rank(0), &mut highest)?;
     Ok(highest.try_into().map_or(own, u64::from_le_bytes))
 }
 
@@ -266,7 +267,7 @@ impl Communicator {
 /// of a copy callback it lacks attributes, and serves only for the agreement with the other members.
 fn copy_of(
     held: &mut LaneGuard,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     info: Option<Info>,
     local: Option<Arc<Communicator>>,
 ) -> (Communicator, Option<Error>) {
@@ -284,7 +285,7 @@ fn copy_of(
 }
 
 /// Returns an error if a member of the group is not in the communicator.
-fn check_subset(comm: &Communicator, group: &Group) -> Result<()> {
+fn check_subset(comm: &Arc<Communicator>, group: &Group) -> Result<()> {
     match group.iter().find(|member| !comm.group.contains(*member)) {
         None => Ok(()),
         Some(stranger) => Err(Error::new(
@@ -330,7 +331,7 @@ struct Duplicate {
 
 impl Tags {
     /// Takes the numbers of an operation, in the order of calls.
-    fn take(held: &LaneGuard, comm: &Communicator) -> Tags {
+    fn take(held: &LaneGuard, comm: &Arc<Communicator>) -> Tags {
         let whole = comm.collectives.next_tag(held);
         Tags {
             whole,
@@ -339,7 +340,7 @@ impl Tags {
     }
 
     /// Returns the numbers for an agreement on `comm`, or on the communicator of its own group.
-    fn of(self, comm: &Communicator) -> Tags {
+    fn of(self, comm: &Arc<Communicator>) -> Tags {
         if comm.inter.is_some() { self } else { Tags { whole: self.local, ..self } }
     }
 }
@@ -360,7 +361,7 @@ impl Background {
 
     /// Starts a round with this value.
     fn start_round(&mut self, held: &LaneGuard, process: &Process, value: u64) -> Result<()> {
-        let start = |comm, tag| collective::start_maximum(held, process, comm, tag, value);
+        let start = |comm, tag| collective::CommContext::new(held, process, comm).start_maximum(tag, value);
         let local = self.comm.inter.as_ref().map(|inter| start(&inter.local, self.tags.local)).transpose()?;
         self.round = [Some(start(&self.comm, self.tags.whole)?), local];
         Ok(())
@@ -436,9 +437,14 @@ impl Communicator {
 ///
 /// # Errors
 /// Returns the error of a message that failed.
-fn other_group(held: &mut LaneGuard, process: &Process, comm: &Communicator, mine: &Group) -> Result<Group> {
+fn other_group(
+    held: &mut LaneGuard,
+    process: &Process,
+    comm: &Arc<Communicator>,
+    mine: &Group,
+) -> Result<Group> {
     let words = process.library.other_jobs.borrow(held).encode(mine);
-    let theirs = collective::swap_bytes(held, process, comm, words)?;
+    let theirs = WaitContext::new(held, process, comm).swap_bytes(words)?;
     process.library.other_jobs.borrow(held).decode(&theirs)
 }
 
@@ -447,7 +453,7 @@ fn other_group(held: &mut LaneGuard, process: &Process, comm: &Communicator, min
 pub(crate) fn between(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     local: Arc<Communicator>,
     remote: Group,
     serial: Serial,

@@ -8,7 +8,7 @@ use tutti_base::{Rank, Result};
 use tutti_coll::hierarchy::mapping::TrafficMatrix;
 use tutti_coll::simulate::Layout;
 
-use crate::collective;
+use crate::collective::{self, WaitContext};
 use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::process::Process;
@@ -21,12 +21,12 @@ const MOST: u32 = 1 << 14;
 const EDGE_BYTES: usize = 8;
 
 /// Returns the member for each place of a grid, followed by the members without a place.
-pub(super) fn of_grid(process: &Process, comm: &Communicator, grid: &Cartesian) -> Vec<u32> {
+pub(super) fn of_grid(process: &Process, comm: &Arc<Communicator>, grid: &Cartesian) -> Vec<u32> {
     order(process, comm, || TrafficMatrix::grid(grid.dims(), grid.periodic(), comm.size(), 1))
 }
 
 /// Returns the member for each node of a graph, followed by the members without a node.
-pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) -> Vec<u32> {
+pub(super) fn of_graph(process: &Process, comm: &Arc<Communicator>, graph: &Graph) -> Vec<u32> {
     let edges = (0..graph.size())
         .flat_map(|node| graph.neighbours(node).iter().map(move |other| (node, *other as u32, 1)));
     order(process, comm, || TrafficMatrix::new(comm.size(), edges))
@@ -37,7 +37,7 @@ pub(super) fn of_graph(process: &Process, comm: &Communicator, graph: &Graph) ->
 pub(super) fn of_distributed(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     edges: Distributed,
 ) -> Result<(Vec<u32>, Distributed)> {
     if places(process, comm).is_none() {
@@ -46,7 +46,7 @@ pub(super) fn of_distributed(
     // One member computes the mapping, so that only this one holds the whole graph.
     let mut parts = vec![Vec::new(); comm.size() as usize];
     parts[0] = encode(&edges.destinations);
-    let told = collective::alltoall_bytes(held, process, comm, &parts)?;
+    let told = WaitContext::new(held, process, comm).alltoall_bytes(&parts)?;
     let mut text = Vec::new();
     if comm.rank() == Rank(0) {
         let all = (0..).zip(&told).flat_map(|(from, part)| {
@@ -57,21 +57,21 @@ pub(super) fn of_distributed(
         let found = order(process, comm, || TrafficMatrix::new(comm.size(), all));
         text = found.iter().flat_map(|rank| rank.to_le_bytes()).collect();
     }
-    collective::broadcast_bytes(held, process, comm, Rank(0), &mut text)?;
+    WaitContext::new(held, process, comm).broadcast_bytes(Rank(0), &mut text)?;
     let found: Vec<u32> = text.chunks_exact(4).map(number).collect();
     let mut moved = Distributed { weighted: edges.weighted, ..Distributed::default() };
     for (side, into) in [(&edges.sources, &mut moved.sources), (&edges.destinations, &mut moved.destinations)]
     {
         parts.iter_mut().for_each(Vec::clear);
         parts[found[comm.rank().0 as usize] as usize] = encode(side);
-        let received = collective::alltoall_bytes(held, process, comm, &parts)?;
+        let received = WaitContext::new(held, process, comm).alltoall_bytes(&parts)?;
         *into = decode(&received.concat());
     }
     Ok((found, moved))
 }
 
 /// Returns the best order of members for this traffic, or their own order if no layout is known.
-fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> TrafficMatrix) -> Vec<u32> {
+fn order(process: &Process, comm: &Arc<Communicator>, traffic: impl FnOnce() -> TrafficMatrix) -> Vec<u32> {
     match places(process, comm) {
         Some(layout) => traffic().map(layout.hierarchy()),
         None => (0..comm.size()).collect(),
@@ -79,8 +79,8 @@ fn order(process: &Process, comm: &Communicator, traffic: impl FnOnce() -> Traff
 }
 
 /// Returns the layout of the members, if it is known and they are few enough.
-fn places(process: &Process, comm: &Communicator) -> Option<Arc<Layout>> {
-    collective::near(process, comm).filter(|_| comm.size() <= MOST)
+fn places(process: &Process, comm: &Arc<Communicator>) -> Option<Arc<Layout>> {
+    collective::member_layout(process, comm).filter(|_| comm.size() <= MOST)
 }
 
 /// Encodes edges as pairs of rank and weight.

@@ -7,7 +7,7 @@ use tutti_base::{Error, ErrorClass, Result, WorldRank};
 pub use super::color::HardwareSplit;
 use super::color::color;
 use super::create::agree;
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::{Communicator, Inter};
 use crate::group::Group;
 use crate::lanes::LaneGuard;
@@ -34,7 +34,7 @@ pub enum SplitType {
 pub fn split(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     color: i32,
     key: i32,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -47,7 +47,7 @@ pub fn split(
     let mut mine = color.to_le_bytes().to_vec();
     mine.extend(key.to_le_bytes());
     let among = comm.inter().map_or(comm, |inter| &inter.local);
-    let all = collective::allgather_bytes(held, process, among, &mine)?;
+    let all = WaitContext::new(held, process, among).allgather_bytes(&mine)?;
     let members = of_color(&all, color, comm.group())?;
     let handler = comm.error_handler.borrow(held).clone();
     let Some(inter) = comm.inter() else {
@@ -59,7 +59,7 @@ pub fn split(
             Communicator::new(None, members, rank, None, handler).publish(held, process, serial),
         ));
     };
-    let theirs = collective::swap_bytes(held, process, comm, all)?;
+    let theirs = WaitContext::new(held, process, comm).swap_bytes(all)?;
     let serial = agree(held, process, comm)?;
     let remote = of_color(&theirs, color, &inter.remote)?;
     let local = split(held, process, &inter.local, color, key)?;
@@ -80,7 +80,7 @@ pub fn split(
 pub fn split_type(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     kind: &SplitType,
     key: i32,
 ) -> Result<(Option<Arc<Communicator>>, Option<&'static str>)> {

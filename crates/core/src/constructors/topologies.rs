@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tutti_base::{Error, ErrorClass, Rank, Result};
 
 use super::{create, reorder, split};
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::lanes::LaneGuard;
@@ -35,7 +35,7 @@ const END_BYTES: usize = 9;
 pub fn cartesian(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     grid: Cartesian,
     reorder: bool,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -48,7 +48,7 @@ pub fn cartesian(
 ///
 /// # Errors
 /// Returns the same errors as [`cartesian`].
-pub fn cartesian_rank(process: &Process, comm: &Communicator, grid: &Cartesian) -> Result<Option<u32>> {
+pub fn cartesian_rank(process: &Process, comm: &Arc<Communicator>, grid: &Cartesian) -> Result<Option<u32>> {
     check_grid(comm, grid)?;
     Ok(rank_in(&reorder::of_grid(process, comm, grid), comm, grid.size()))
 }
@@ -60,7 +60,7 @@ pub fn cartesian_rank(process: &Process, comm: &Communicator, grid: &Cartesian) 
 pub fn graph(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     graph: Graph,
     reorder: bool,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -77,7 +77,7 @@ pub fn graph(
 ///
 /// # Errors
 /// Returns the same errors as [`graph`].
-pub fn graph_rank(process: &Process, comm: &Communicator, graph: &Graph) -> Result<Option<u32>> {
+pub fn graph_rank(process: &Process, comm: &Arc<Communicator>, graph: &Graph) -> Result<Option<u32>> {
     check_graph(comm, graph)?;
     Ok(rank_in(&reorder::of_graph(process, comm, graph), comm, graph.size()))
 }
@@ -89,7 +89,7 @@ pub fn graph_rank(process: &Process, comm: &Communicator, graph: &Graph) -> Resu
 pub fn sub(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     remain: &[bool],
 ) -> Result<Option<Arc<Communicator>>> {
     let grid = Topology::cartesian(comm.topology())?;
@@ -106,7 +106,7 @@ pub fn sub(
 pub fn adjacent(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     edges: Distributed,
     reorder: bool,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -122,7 +122,7 @@ pub fn adjacent(
 pub fn distributed(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     told: &[Edge],
     weighted: bool,
     reorder: bool,
@@ -134,7 +134,7 @@ pub fn distributed(
         encode(&mut parts[edge.destination as usize], true, edge.source, edge.weight);
     }
     let mut edges = Distributed { weighted, ..Distributed::default() };
-    for part in collective::alltoall_bytes(held, process, comm, &parts)? {
+    for part in WaitContext::new(held, process, comm).alltoall_bytes(&parts)? {
         decode(&part, &mut edges);
     }
     with_edges(held, process, comm, edges, reorder)
@@ -144,7 +144,7 @@ pub fn distributed(
 fn with_edges(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     edges: Distributed,
     reorder: bool,
 ) -> Result<Option<Arc<Communicator>>> {
@@ -162,7 +162,7 @@ fn with_edges(
 fn with(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     order: Option<Vec<u32>>,
     size: u32,
     topology: Topology,
@@ -176,7 +176,7 @@ fn with(
 }
 
 /// Returns the position of the caller among the first `size` members of an order.
-fn rank_in(order: &[u32], comm: &Communicator, size: u32) -> Option<u32> {
+fn rank_in(order: &[u32], comm: &Arc<Communicator>, size: u32) -> Option<u32> {
     let place = order[..size as usize].iter().position(|rank| *rank == comm.rank().0);
     place.map(|place| place as u32)
 }
@@ -199,7 +199,7 @@ fn decode(part: &[u8], edges: &mut Distributed) {
 }
 
 /// Returns an error for an intercommunicator.
-fn check_intra(comm: &Communicator) -> Result<()> {
+fn check_intra(comm: &Arc<Communicator>) -> Result<()> {
     match comm.inter() {
         None => Ok(()),
         Some(_) => Err(Error::new(
@@ -210,19 +210,19 @@ fn check_intra(comm: &Communicator) -> Result<()> {
 }
 
 /// Returns an error if the grid does not fit the communicator.
-fn check_grid(comm: &Communicator, grid: &Cartesian) -> Result<()> {
+fn check_grid(comm: &Arc<Communicator>, grid: &Cartesian) -> Result<()> {
     check_intra(comm)?;
     check_size(comm, grid.size(), ErrorClass::Dims, "dims")
 }
 
 /// Returns an error if the graph does not fit the communicator.
-fn check_graph(comm: &Communicator, graph: &Graph) -> Result<()> {
+fn check_graph(comm: &Arc<Communicator>, graph: &Graph) -> Result<()> {
     check_intra(comm)?;
     check_size(comm, graph.size(), ErrorClass::Arg, "nnodes")
 }
 
 /// Returns an error of `class` if a topology needs more processes than the communicator has.
-fn check_size(comm: &Communicator, size: u32, class: ErrorClass, argument: &str) -> Result<()> {
+fn check_size(comm: &Arc<Communicator>, size: u32, class: ErrorClass, argument: &str) -> Result<()> {
     if size <= comm.size() {
         return Ok(());
     }

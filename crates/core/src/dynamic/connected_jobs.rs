@@ -18,7 +18,7 @@ use tutti_transport::Peer;
 use tutti_transport::shm::Home;
 
 use super::line::{End, Line};
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::lanes::LaneGuard;
@@ -83,7 +83,7 @@ pub fn end(held: &LaneGuard, process: &Process) {
 ///
 /// # Errors
 /// Returns the error of a message that failed.
-pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
+pub fn part(held: &mut LaneGuard, process: &Process, comm: &Arc<Communicator>) -> Result<()> {
     let others: Vec<WorldRank> = match comm.inter() {
         Some(inter) => inter.remote.iter().collect(),
         None => comm.group().iter().collect(),
@@ -96,9 +96,9 @@ pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Res
     let needed = still_needed(held, process, comm);
     let mine: Vec<u8> = others.iter().map(|other| u8::from(needed(*other))).collect();
     let among = comm.inter().map_or(comm, |inter| &inter.local);
-    let ours = collective::allgather_bytes(held, process, among, &mine)?;
+    let ours = WaitContext::new(held, process, among).allgather_bytes(&mine)?;
     let theirs = match comm.inter() {
-        Some(_) => collective::swap_bytes(held, process, comm, ours)?,
+        Some(_) => WaitContext::new(held, process, comm).swap_bytes(ours)?,
         None => ours,
     };
     // Each row belongs to a member of the other group, each column to a member of this one.
@@ -123,7 +123,7 @@ pub fn part(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Res
 fn still_needed(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
 ) -> impl Fn(WorldRank) -> bool + use<> {
     let contexts = [Some(comm.context()), comm.inter().map(|inter| inter.local.context())];
     let communicators = process.library.communicators.borrow(held);

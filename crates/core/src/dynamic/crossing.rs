@@ -22,7 +22,7 @@ use tutti_transport::{Directory, FabricLink, Link, Peer};
 
 use super::line::Line;
 use super::meeting::{Introduction, Part, damaged};
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::group::Group;
 use crate::lanes::LaneGuard;
@@ -143,7 +143,7 @@ impl Directory for Addresses {
 pub(super) fn enter(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     part: Part,
     (plan, members): (&Crossing, &[u8]),
     swap: &mut impl FnMut(&mut LaneGuard, Vec<u8>) -> Result<Vec<u8>>,
@@ -163,7 +163,7 @@ pub(super) fn enter(
     let addresses = Addresses::default();
     let link = open(held, process, plan, &all, &addresses);
     let own = if link.is_ok() { addresses.table().own } else { None };
-    let ours = collective::allgather_bytes(held, process, comm, &row(own))?;
+    let ours = WaitContext::new(held, process, comm).allgather_bytes(&row(own))?;
     let theirs = swap(held, ours.clone())?;
     let both = if part == Part::Accepts { [ours, theirs] } else { [theirs, ours] }.concat();
     let known: Option<Vec<Address>> = both.chunks_exact(ROW_BYTES).map(read_row).collect();

@@ -28,7 +28,7 @@ use super::connected_jobs::{look_out, tie};
 use super::crossing::{self, Crossing};
 use super::line::Line;
 use super::ports;
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::constructors::create::{self, between};
 use crate::group::Group;
@@ -106,7 +106,7 @@ pub(super) fn damaged() -> io::Error {
 pub fn meet(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     line: Option<Result<Line>>,
     (part, class): (Part, ErrorClass),
@@ -156,13 +156,13 @@ pub fn meet(
 fn both(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     line: Option<&Arc<Line>>,
     value: u64,
     class: ErrorClass,
 ) -> Result<u64> {
-    let own = collective::maximum(held, process, comm, value)?;
+    let own = WaitContext::new(held, process, comm).maximum(value)?;
     let theirs = swap(held, process, comm, root, line, own.to_le_bytes().to_vec(), class)?;
     let theirs = theirs.try_into().map_err(|_| failed(class, "the other group", &damaged()))?;
     Ok(own.max(u64::from_le_bytes(theirs)))
@@ -172,7 +172,7 @@ fn both(
 fn swap(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     line: Option<&Arc<Line>>,
     own: Vec<u8>,
@@ -189,7 +189,7 @@ fn swap(
         let theirs = theirs.and_then(|theirs| theirs);
         said = theirs.unwrap_or_default();
     }
-    collective::broadcast_bytes(held, process, comm, root, &mut said)?;
+    WaitContext::new(held, process, comm).broadcast_bytes(root, &mut said)?;
     if said.is_empty() { Err(Error::new(class, "the other group has gone away")) } else { Ok(said) }
 }
 
@@ -197,7 +197,7 @@ fn swap(
 fn introduce(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     (part, class): (Part, ErrorClass),
     line: Line,
 ) -> Result<(Met, Line)> {
@@ -256,7 +256,7 @@ fn exchange(line: &Line, part: Part, own: &Introduction, enclosed: Vec<OwnedFd>)
 fn own_introduction(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
 ) -> io::Result<(Introduction, Vec<OwnedFd>)> {
     let others = process.library.other_jobs.borrow(held);
     let members = others.encode(comm.group());
@@ -292,7 +292,7 @@ fn own_introduction(
 fn spread(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     met: Option<Result<Met>>,
     class: ErrorClass,
@@ -316,7 +316,7 @@ fn spread(
         Some(Ok((met, place))) => notice(process, met, place),
         Some(Err(error)) => refusal(error),
     };
-    collective::broadcast_bytes(held, process, comm, root, &mut words)?;
+    WaitContext::new(held, process, comm).broadcast_bytes(root, &mut words)?;
     // The root keeps the class of its own error.
     let met = met.transpose()?;
     let notice = read_notice(process, &words, class)?;
@@ -366,7 +366,7 @@ fn fetch(place: &[u8]) -> io::Result<Vec<OwnedFd>> {
 fn enter(
     held: &LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     part: Part,
     notice: &Notice,
     descriptors: Vec<OwnedFd>,

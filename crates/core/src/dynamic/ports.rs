@@ -250,7 +250,7 @@ pub fn connect_leaders(
 pub fn accept(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     name: impl FnOnce() -> Result<Vec<u8>>,
 ) -> Result<Arc<Communicator>> {
@@ -277,7 +277,7 @@ pub fn accept(
 pub fn connect_from(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     name: impl FnOnce() -> Result<Vec<u8>>,
 ) -> Result<Arc<Communicator>> {

@@ -17,7 +17,7 @@ use super::background::wait_for;
 use super::line::Line;
 use super::meeting::{Part, meet};
 use super::ports::{self, Failed, OpenPort};
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::lanes::LaneGuard;
 use crate::names::ObjectName;
@@ -45,7 +45,7 @@ const OWN_VARIABLES: [&str; 10] = [
 pub fn spawn(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     programs: impl FnOnce() -> Result<Vec<Program>>,
 ) -> Result<Arc<Communicator>> {
@@ -59,12 +59,12 @@ pub fn spawn(
 pub fn spread_requested(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     root: Rank,
     requested: u32,
 ) -> u32 {
     let mut words = if comm.rank() == root { requested.to_le_bytes().to_vec() } else { Vec::new() };
-    let told = collective::broadcast_bytes(held, process, comm, root, &mut words);
+    let told = WaitContext::new(held, process, comm).broadcast_bytes(root, &mut words);
     told.ok().and_then(|()| words.try_into().ok()).map_or(requested, u32::from_le_bytes)
 }
 
@@ -165,7 +165,7 @@ pub fn meet_parents(held: &mut LaneGuard, process: &Process) -> Result<()> {
 }
 
 /// Forgets the communicator with the parents, after it is disconnected.
-pub fn forget_parent(held: &LaneGuard, process: &Process, comm: &Communicator) {
+pub fn forget_parent(held: &LaneGuard, process: &Process, comm: &Arc<Communicator>) {
     let parent = &mut super::known(process).borrow_mut(held).parent;
     if parent.as_ref().is_some_and(|parent| parent.context() == comm.context()) {
         *parent = None;

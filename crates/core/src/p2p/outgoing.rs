@@ -80,12 +80,17 @@ impl<L: Link> PointToPoint<L> {
         bytes <= eager_bytes || bytes <= connected_eager_bytes && self.link.is_connected(peer)
     }
 
-    /// Starts a send for a request that exists (new or persistent).
+    /// Starts a send for a request that exists (new or persistent): at once if that is possible.
     pub fn start_send(&mut self, id: RequestId, spec: SendSpec) {
         if self.send_now(&spec) {
             self.state.requests.complete(id, None);
-            return;
+        } else {
+            self.start_refused(id, spec);
         }
+    }
+
+    /// Starts a send that could not be done at once, for a request that exists.
+    pub fn start_refused(&mut self, id: RequestId, spec: SendSpec) {
         let SendSpec { envelope, signature, .. } = spec;
         let (peer, bytes) = (Peer(spec.peer.0), spec.buffer.bytes());
         let work = Work::Send { peer: peer.0, tag: envelope.tag, buffer: spec.buffer, sent: 0 };

@@ -10,7 +10,7 @@ use tutti_base::config::{CONTROL_VARIABLES, Checkpoint, Config, ConfigError, Val
 use tutti_sys::spawning;
 
 use super::Names;
-use crate::collective::wishes;
+use crate::collective::hints;
 
 /// Type of a control variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Type {
     Text,
 }
 
-/// Setting that can be written at any time, see [`wishes::set_tune`].
+/// Setting that can be written at any time, see [`hints::set_tune`].
 const TUNE: &str = "TUTTI_TUNE";
 
 /// Setting that requests a checkpoint while the process runs ([`keep`]).
@@ -64,7 +64,7 @@ pub fn show(index: usize, config: Option<&Config>) -> Result<String, ConfigError
     let setting = &CONTROL_VARIABLES[index];
     match config {
         Some(config) => {
-            Ok(setting.show(&config.clone().changed(|c| c.collectives.tune = wishes::tune_of(config))))
+            Ok(setting.show(&config.clone().changed(|c| c.collectives.tune = hints::tune_of(config))))
         }
         None => at_start().map(|config| setting.show(&config)),
     }
@@ -103,7 +103,7 @@ pub fn write(index: usize, value: &str) -> Result<(), ConfigError> {
     let pair = (CONTROL_VARIABLES[index].name.to_string(), value.to_string());
     let config = Config::from_pairs(std::iter::once(pair.clone()))?;
     if pair.0 == TUNE {
-        wishes::set_tune(config.collectives.tune);
+        hints::set_tune(config.collectives.tune);
     }
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     written.retain(|(name, _)| *name != pair.0);

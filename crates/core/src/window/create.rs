@@ -19,7 +19,7 @@ use super::polls::Polls;
 use super::remote::Remote;
 use super::{Counts, Facts, Flavor, Member, UNIFIED, Window};
 use crate::attributes::Attributes;
-use crate::collective;
+use crate::collective::WaitContext;
 use crate::communicator::Communicator;
 use crate::constructors::create;
 use crate::error_handler::ErrorHandler;
@@ -118,7 +118,7 @@ struct Near {
 
 impl Near {
     /// Returns the members that share memory with this one; only this process if messages are forced.
-    fn of(process: &Process, comm: &Communicator, flavor: Flavor) -> Near {
+    fn of(process: &Process, comm: &Arc<Communicator>, flavor: Flavor) -> Near {
         let alone = process.config.memory.one_sided == OneSided::Messages && flavor != Flavor::Shared;
         let mut near = Near { ranks: Vec::new(), locals: Vec::new(), me: 0 };
         for (rank, world) in (0..).zip(comm.group().iter()) {
@@ -163,7 +163,7 @@ fn layout(
 pub fn create(
     held: &mut LaneGuard,
     process: &Process,
-    comm: &Communicator,
+    comm: &Arc<Communicator>,
     flavor: Flavor,
     part: WindowPart,
     info: &Info,
@@ -179,7 +179,7 @@ pub fn create(
     let is_allocated = matches!(flavor, Flavor::Allocate | Flavor::Shared);
     let hints = Hints::with_info(hints::of_windows(is_allocated), info);
     let (card, loan) = card(held, process, flavor, part, &near, slot.as_ref(), &hints);
-    let all = collective::allgather_bytes(held, process, comm, &card.encode())?;
+    let all = WaitContext::new(held, process, comm).allgather_bytes(&card.encode())?;
     let cards: Vec<Card> = all.chunks_exact(WORDS * 8).map(Card::decode).collect();
     check(process, comm, flavor, &cards, &near)?;
     let made = make(held, process, own, flavor, part, hints, near, slot, loan, &cards);
@@ -189,7 +189,7 @@ pub fn create(
         Err(_) => End::Failed,
     };
     // The window exists at all members or at none.
-    let worst = collective::maximum(held, process, comm, end as u64)?;
+    let worst = WaitContext::new(held, process, comm).maximum(end as u64)?;
     let window = Arc::new(made?);
     if worst == End::Failed as u64 {
         return Err(Error::new(ErrorClass::NoMem, "another member could not map the memory of the window"));
@@ -230,7 +230,13 @@ fn card(
 }
 
 /// Checks the exchanged data. All members get the same result.
-fn check(process: &Process, comm: &Communicator, flavor: Flavor, cards: &[Card], near: &Near) -> Result<()> {
+fn check(
+    process: &Process,
+    comm: &Arc<Communicator>,
+    flavor: Flavor,
+    cards: &[Card],
+    near: &Near,
+) -> Result<()> {
     if let Some(rank) = cards.iter().position(|card| card.flavor != flavor as u64) {
         let reason = format!("rank {rank} makes a window of another kind in the same place");
         return Err(Error::new(ErrorClass::NotSame, reason));

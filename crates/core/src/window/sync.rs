@@ -9,13 +9,14 @@ use tutti_transport::window::turnstile::Kind as LockKind;
 use super::polls::Then;
 use super::wire::WindowRequestKind;
 use super::{Lock, Window};
+use crate::collective::WaitContext;
+use crate::departed;
 use crate::group::Group;
 use crate::lanes::LaneGuard;
 use crate::needs;
 use crate::process::Process;
 use crate::progress::{poll, progress, wait_for, wait_until};
 use crate::special::PROC_NULL;
-use crate::{collective, departed};
 
 /// Assertions of synchronisation calls (MPI-5 section 12.5.5).
 pub mod assertion {
@@ -66,9 +67,9 @@ impl Window {
         let meetings = *self.meetings.borrow(held);
         *self.meetings.borrow_mut(held) = meetings.saturating_add(1);
         if meetings < MEETINGS || is_last && meetings == MEETINGS {
-            collective::barrier_by_messages(held, process, &self.comm)
+            WaitContext::new(held, process, &self.comm).barrier_by_messages()
         } else {
-            collective::barrier(held, process, &self.comm)
+            WaitContext::new(held, process, &self.comm).barrier()
         }
     }
 

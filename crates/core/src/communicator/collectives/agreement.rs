@@ -41,7 +41,7 @@ const LONG: u8 = 5;
 
 /// Returns the signature that must be equal at all members. Lengths are included only where they are equal
 /// everywhere.
-pub fn said(shape: &Shape) -> CallSignature {
+pub fn bank_signature(shape: &Shape) -> CallSignature {
     use Collective as C;
     let bytes = match shape.collective {
         C::Gatherv | C::Scatterv | C::Alltoallv => 0,
@@ -58,8 +58,8 @@ pub fn said(shape: &Shape) -> CallSignature {
 }
 
 /// Returns the signature of an operation whose algorithm was tried or learned; `algorithm` is a hash of it.
-pub fn said_by(shape: &Shape, algorithm: u64) -> CallSignature {
-    let CallSignature { agreed, kind, bytes, turn } = said(shape);
+pub fn bank_signature_by(shape: &Shape, algorithm: u64) -> CallSignature {
+    let CallSignature { agreed, kind, bytes, turn } = bank_signature(shape);
     let mixed = algorithm.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     CallSignature { agreed: agreed ^ (mixed >> 49) as u16, kind, bytes, turn }
 }
@@ -176,7 +176,7 @@ pub fn note_making(banks: &Banks, number: u32, said: &CallSignature) {
 /// Returns an error if members have disagreed about operation `number` and none has reported it. The
 /// operation is over here: it only required this member to send data.
 #[cold]
-pub fn untold(
+pub fn unreported_mismatch(
     banks: &Banks,
     number: u32,
     place: impl Fn() -> String,
@@ -245,8 +245,8 @@ mod tests {
     use super::*;
 
     fn check(one: Shape, two: Shape, agree: bool) {
-        assert_eq!(said(&one) == said(&two), agree, "{one:?} {two:?}");
-        assert_eq!(said(&one).agreed == said(&two).agreed, agree, "{one:?} {two:?}");
+        assert_eq!(bank_signature(&one) == bank_signature(&two), agree, "{one:?} {two:?}");
+        assert_eq!(bank_signature(&one).agreed == bank_signature(&two).agreed, agree, "{one:?} {two:?}");
     }
 
     #[test]

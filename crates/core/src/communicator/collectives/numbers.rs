@@ -8,7 +8,7 @@ use crate::matching::Numbered;
 use crate::p2p::agreement::NUMBERS;
 use crate::wire::Signature;
 
-/// Words of a block of numbers, with a bit for each number.
+/// CallKey of a block of numbers, with a bit for each number.
 pub(crate) const BLOCK_WORDS: usize = 64;
 /// Numbers of a block.
 const BLOCK: u32 = 64 * BLOCK_WORDS as u32;

@@ -23,9 +23,9 @@ const REMEMBERED: usize = 64;
 
 /// Layout of a communicator's members in the hardware hierarchy, computed on first use.
 #[derive(Debug, Default)]
-pub struct Near(OnceLock<Option<Arc<Layout>>>);
+pub struct MemberLayout(OnceLock<Option<Arc<Layout>>>);
 
-impl Near {
+impl MemberLayout {
     /// Returns the layout of the members. `None` if no process is bound, so that nothing is known.
     pub fn of(&self, messenger: &Messenger, all: &Layouts, comm: &Communicator) -> Option<Arc<Layout>> {
         let found = || all.of(comm.group(), || near(messenger, comm));

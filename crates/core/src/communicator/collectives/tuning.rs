@@ -31,11 +31,11 @@ use tutti_coll::explanation::Explanation;
 use tutti_coll::tune::cycle::{Cycle, CyclePlace, Watch};
 use tutti_coll::tune::{CallForm, Proposal, UnitKey};
 
+use super::key::CallKey;
 use super::learnings::Learnings;
 use super::ledger::Ledger;
 use super::repertoire::Best;
 use super::unit::{News, Says, Unit, UnitAnswer};
-use super::words::Words;
 use crate::inside::Reading;
 
 /// Maximum number of units of one communicator. Operations beyond it use the default.
@@ -57,7 +57,7 @@ const MOST_LOOPS: u32 = 8;
 pub(crate) enum CallSpot {
     /// Outside of any loop.
     Loose(UnitKey),
-    /// Place in a loop, and the number of that loop on the communicator, from 1.
+    /// CyclePlace in a loop, and the number of that loop on the communicator, from 1.
     Placed(CyclePlace, u32),
 }
 
@@ -108,7 +108,7 @@ enum Stage {
 /// Call that needs no turn of its unit, and its algorithm.
 #[derive(Debug)]
 struct Steady {
-    words: Words,
+    key: CallKey,
     best: Option<Best>,
     /// Number of times that it may still take the short way; `u32::MAX`: without limit.
     left: u32,
@@ -124,7 +124,7 @@ pub(crate) enum Way<'t> {
     /// No loop is known; with the form of the call.
     Loose(&'t Tuning, CallForm),
     /// The call is next in the loop and has this key and algorithm (`None`: the default). The key must be
-    /// compared, because calls with equal words may have lists of counts with other sums.
+    /// compared, because calls with equal keys may have lists of counts with other sums.
     Placed(UnitKey, Option<&'t Proposal>),
 }
 
@@ -194,17 +194,17 @@ impl Tuning {
     /// Returns the short way of a call, or `None` if the call needs a turn of its unit. `generation` is
     /// that of the communicator's plans.
     #[inline]
-    pub fn way(&self, mode: Tune, generation: u32, form: CallForm, words: &Words) -> Option<Way<'_>> {
+    pub fn way(&self, mode: Tune, generation: u32, form: CallForm, call_key: &CallKey) -> Option<Way<'_>> {
         if mode != self.mode {
             return None;
         }
-        if self.exempt(generation)? & 1 << words.collective as u32 != 0 {
+        if self.exempt(generation)? & 1 << call_key.collective as u32 != 0 {
             return Some(Way::Exempt);
         }
         let Stage::Following(cycle) = &self.stage else { return Some(Way::Loose(self, form)) };
         let steady = self.steady.get(cycle.position())?.as_ref()?;
         let key = cycle.next_key();
-        let is_free = steady.left > 0 && key.form == form && steady.words == *words;
+        let is_free = steady.left > 0 && key.form == form && steady.key == *call_key;
         is_free.then(|| Way::Placed(key, steady.best.as_ref().and_then(Best::proposal)))
     }
 
@@ -385,9 +385,9 @@ impl Tuning {
     }
 
     /// Prepares the short way of the latest call. Called when the operation is over, or has begun if it is
-    /// non-blocking. `words` identify the call; `None`: it cannot be repeated by them.
-    pub fn settle(&mut self, place: CyclePlace, words: Option<Words>) {
-        let (Some(words), Stage::Following(cycle)) = (words, &self.stage) else { return };
+    /// non-blocking. `key` identifies the call; `None` if it cannot be repeated by it.
+    pub fn settle(&mut self, place: CyclePlace, key: Option<CallKey>) {
+        let (Some(key), Stage::Following(cycle)) = (key, &self.stage) else { return };
         let position = cycle.last_position();
         if cycle.place(position) != place {
             return;
@@ -400,7 +400,7 @@ impl Tuning {
             Some(unit) => (unit.standing(), unit.free_turns()),
             None => (None, u32::MAX),
         };
-        self.steady[position] = Some(Steady { words, best, left, done: 0 });
+        self.steady[position] = Some(Steady { key, best, left, done: 0 });
     }
 
     /// Goes to sleep if all units of the loop keep the default, for longer each time. Called at a landmark

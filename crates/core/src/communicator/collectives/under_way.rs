@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::node::Neighbourhood;
-use super::{Run, Ticket};
+use super::{CachedExecution, Ticket};
 use crate::buffer::Buffer;
 use crate::communicator::Communicator;
 use crate::lanes::{FirstLaneCell, LaneGuard};
@@ -23,7 +23,7 @@ pub(crate) struct Running {
 #[derive(Debug)]
 pub(crate) struct Nonblocking {
     /// Execution, present until the operation ends.
-    pub(crate) run: Option<Run>,
+    pub(crate) cached: Option<Box<CachedExecution>>,
     pub(crate) ticket: Ticket,
     pub(crate) request: RequestId,
     /// Persistent operation that gets the execution back at the end; others return it to the communicator.
@@ -36,7 +36,7 @@ pub(crate) struct Nonblocking {
 #[derive(Debug)]
 pub(crate) struct Kept {
     /// Execution, while no start is active.
-    pub(crate) run: FirstLaneCell<Option<Run>>,
+    pub(crate) cached: FirstLaneCell<Option<Box<CachedExecution>>>,
     pub(crate) comm: Arc<Communicator>,
     /// Tag of the messages of its starts.
     pub(crate) tag: i32,
@@ -57,7 +57,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Returns the communicator of the operation.
-    pub fn communicator(&self) -> &Communicator {
+    pub fn communicator(&self) -> &Arc<Communicator> {
         &self.comm
     }
 
@@ -67,10 +67,10 @@ impl Kept {
     }
 
     /// Returns the execution at the end of a run, and records whether the run has failed.
-    pub fn put_back(&self, held: &LaneGuard, run: Option<Run>, has_failed: bool) {
+    pub fn put_back(&self, held: &LaneGuard, cached: Option<Box<CachedExecution>>, has_failed: bool) {
         if has_failed {
             self.failed.store(true, Ordering::Relaxed);
         }
-        *self.run.borrow_mut(held) = run;
+        *self.cached.borrow_mut(held) = cached;
     }
 }

@@ -16,27 +16,31 @@ use tutti_coll::tune::cycle::CyclePlace;
 use tutti_coll::tune::{CallForm, Proposal, Rules, UnitKey};
 use tutti_sys::clock;
 
-use super::internal;
-use super::nonblocking::{Attempt, launch_kept, start_looks, work_of};
-use super::port::CommPort;
-use super::{
-    Activity, Given, LANE_BITS, Means, Operation, Run, Wishes, agree, alternatives, deferred, explain,
-    failures, fast_path, is_within_node, offloaded, plan_as, prepare_as, rest, room_of,
+use crate::collective::completion::nonblocking::{Attempt, launch_kept, start_looks, work_of};
+use crate::collective::completion::{failures, settle_offers, tuned};
+use crate::collective::context::{CommContext, WaitContext};
+use crate::collective::execution::fast_path;
+use crate::collective::execution::port::CommPort;
+use crate::collective::plan::{
+    alternatives, explain, is_within_node, make_plan, prepare, return_to_cache, slot_needs,
 };
+use crate::collective::route::{self, Form, Route, kernel};
 use crate::communicator::Communicator;
-use crate::communicator::collectives::Ticket;
 use crate::communicator::collectives::agreement::{self as of_banks, OperationAgreement};
+use crate::communicator::collectives::call::Call;
 use crate::communicator::collectives::collected::Maxima;
+use crate::communicator::collectives::hints::CollectiveHints;
 use crate::communicator::collectives::node::Neighbourhood;
 use crate::communicator::collectives::repertoire::Best;
 use crate::communicator::collectives::under_way::Kept;
 use crate::communicator::collectives::unit::{News, Says, Unit, UnitAnswer};
+use crate::communicator::collectives::{AllowedPaths, BufferAddresses, CachedExecution, Ticket};
 use crate::completion;
 use crate::engine::ExecutionStatus;
 use crate::inside;
 use crate::lanes::{FirstLaneCell, LaneGuard};
-use crate::messenger::Messenger;
-use crate::p2p::agreement::PERSISTENT;
+use crate::messenger::{Activity, Messenger};
+use crate::p2p::agreement::{LANE_BITS, PERSISTENT};
 use crate::process::{Process, started};
 use crate::request::{Persistent, Request, RequestId, Restart, Restarted, Status as RequestStatus, Template};
 
@@ -51,97 +55,82 @@ const SEVERAL_NS: u64 = 1_000_000;
 ///
 /// # Errors
 /// Returns the error of a message of that agreement.
-pub fn persistent(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
-    wishes: &Wishes,
-) -> Result<RequestId> {
-    agree(held, process, comm)?;
-    if let Some(kept) = offloaded::persistent(held, process, comm, operation)? {
-        return Ok(insert(held, process, comm, kept));
+pub fn persistent(cx: &mut WaitContext<'_>, call: &Call<'_>, hints: &CollectiveHints) -> Result<RequestId> {
+    settle_offers(cx)?;
+    if let Some(kept) = kernel::persistent(cx, call)? {
+        return Ok(insert(cx.shared(), kept));
     }
-    let wishes = wishes.or(&comm.collectives.state.borrow(held).wishes);
-    let shape = operation.shape(comm);
-    let tune = wishes.tune_of(&process.config);
-    let is_forced = wishes.algorithm_of(&process.config, shape.collective.name()).is_some();
-    if tune.is_on() && !is_forced && deferred::can_be_tuned(comm, shape.collective) {
-        let key = UnitKey::new(&shape, CallForm::Persistent);
-        let occurrence = comm.collectives.deferred.borrow_mut(held).count_made(key);
+    let hints = hints.or(&cx.comm.collectives.state.borrow(cx.lane).hints);
+    let shape = call.shape();
+    if let Route::Tuned = route::decide(cx.shared(), call, Form::Persistent(&hints)) {
+        let key = UnitKey::new(shape, CallForm::Persistent);
+        let occurrence = cx.comm.collectives.deferred.borrow_mut(cx.lane).count_made(key);
         let place = CyclePlace { key, occurrence };
-        let news = deferred::news(held, process, comm, &shape, place);
+        let news = tuned::news(cx.shared(), shape, place);
         if let Some(proposal) = news.known.as_ref().and_then(Best::proposal) {
-            let kept = Kept::make(held, process, comm, operation, Some(&proposal.choice))?;
-            return Ok(insert(held, process, comm, Arc::new(kept)));
+            let kept = Kept::make(cx, call, Some(&proposal.choice))?;
+            return Ok(insert(cx.shared(), Arc::new(kept)));
         }
-        if tune == Tune::On && news.known.is_none() && is_affordable(held, process, comm)? {
-            return try_several(held, process, comm, operation, place, news);
+        if hints.tune_of(&cx.process.config) == Tune::On && news.known.is_none() && is_affordable(cx)? {
+            return try_several(cx, call, place, news);
         }
     }
-    let chosen = wishes != comm.collectives.state.borrow(held).wishes;
-    let plan = chosen.then(|| plan_as(held, process, comm, &shape, Means::All, &wishes));
+    let chosen = hints != cx.comm.collectives.state.borrow(cx.lane).hints;
+    let plan = chosen.then(|| make_plan(cx.shared(), shape, None, &hints));
     if let Some(plan) = &plan {
-        explain(process, comm, &plan.choice);
+        explain(cx.shared(), &plan.choice, None);
     }
-    let kept = Kept::make(held, process, comm, operation, plan.as_ref().map(|plan| &plan.choice))?;
-    Ok(insert(held, process, comm, Arc::new(kept)))
+    let kept = Kept::make(cx, call, plan.as_ref().map(|plan| &plan.choice))?;
+    Ok(insert(cx.shared(), Arc::new(kept)))
 }
 
 /// Returns true if all members can afford to make an operation with several algorithms, most of which will
 /// not be needed.
-fn is_affordable(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
-    let percent = process.config.collectives.tune_budget;
-    let refuses = !process.library.ledger.borrow(held).affords(SEVERAL_NS, percent);
-    Ok(internal::maximum(held, process, comm, u64::from(refuses))? == 0)
+fn is_affordable(cx: &mut WaitContext<'_>) -> Result<bool> {
+    let percent = cx.process.config.collectives.tune_budget;
+    let refuses = !cx.process.library.ledger.borrow(cx.lane).affords(SEVERAL_NS, percent);
+    Ok(cx.maximum(u64::from(refuses))? == 0)
 }
 
 /// Makes an operation as [`persistent`] does, once with each of several algorithms.
 fn try_several(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
+    cx: &mut WaitContext<'_>,
+    call: &Call<'_>,
     place: CyclePlace,
     news: News,
 ) -> Result<RequestId> {
     let begun_ns = clock::now_ns();
-    let proposals = alternatives(held, process, comm, &operation.shape(comm), CallForm::Persistent);
+    let proposals = alternatives(cx.shared(), call.shape(), CallForm::Persistent);
     let kept = proposals.iter().take(MOST_TRIED).enumerate().map(|(number, proposal)| {
         let choice = (number > 0).then_some(&proposal.choice);
-        Kept::make(held, process, comm, operation, choice).map(|kept| Some(Arc::new(kept)))
+        Kept::make(cx, call, choice).map(|kept| Some(Arc::new(kept)))
     });
     let kept = kept.collect::<Result<Vec<_>>>()?;
     let spent_ns = clock::now_ns().saturating_sub(begun_ns);
-    process.library.ledger.borrow_mut(held).lose(spent_ns.cast_signed());
+    cx.process.library.ledger.borrow_mut(cx.lane).lose(spent_ns.cast_signed());
     let signature = kept[0].as_ref().map_or(0, |kept| kept.made.1);
-    let number = internal::take_number(held, process, comm, signature)?;
+    let number = cx.take_number(signature)?;
     let proposals = proposals.iter().take(kept.len()).cloned().collect();
     // Undecided results are not stored, so there is nothing to return to.
     let rules = Rules { guards: false, ..news.rules };
     let unit = Unit::new(place, News { rules, ..news });
     let tried = Tried { unit, proposals, place, kept, words: None };
     let tag = PERSISTENT | (number << LANE_BITS) as i32;
-    let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(comm), tag };
-    Ok(insert(held, process, comm, Arc::new(tuned)))
+    let tuned = Tuned { tried: FirstLaneCell::new(tried), comm: Arc::clone(cx.comm), tag };
+    Ok(insert(cx.shared(), Arc::new(tuned)))
 }
 
 /// Creates the inactive request of a persistent operation.
-fn insert(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: Arc<dyn Restart>,
-) -> RequestId {
+fn insert(cx: CommContext<'_>, operation: Arc<dyn Restart>) -> RequestId {
     let request = Request {
         persistent: Some(Box::new(Persistent {
             active: false,
             template: Template::Collective(Some(operation)),
             keeps: None,
         })),
-        ..Request::completed(RequestStatus::EMPTY, comm.context().0)
+        ..Request::completed(RequestStatus::EMPTY, cx.comm.context().0)
     };
-    process.messages.borrow_mut(held).state.insert(request)
+    cx.process.messages.borrow_mut(cx.lane).state.insert(request)
 }
 
 /// Starts by MPI_Start. Only [`Kept::begin`] may run the user's code (operators), for which it needs the
@@ -152,10 +141,17 @@ impl Restart for Kept {
         match self.begin(held, process) {
             Err(refusal) => Restarted::Refused(self, refusal),
             Ok(Attempt::Over(result)) => Restarted::Over(self, result.err()),
-            Ok(Attempt::Waits(run, ticket)) => {
+            Ok(Attempt::Waits(cached, ticket)) => {
                 let operation: Arc<dyn Restart> = Arc::<Kept>::clone(&self);
-                process.messages.borrow_mut(held).state.requests.under_way(request, operation, work_of(&run));
-                launch_kept(held, process, request, self, (run, ticket));
+                process.messages.borrow_mut(held).state.requests.under_way(
+                    request,
+                    operation,
+                    work_of(&cached),
+                );
+                {
+                    let comm = Arc::clone(&self.comm);
+                    launch_kept(CommContext::new(held, process, &comm), request, self, (cached, ticket))
+                };
                 Restarted::UnderWay
             }
         }
@@ -166,12 +162,12 @@ impl Restart for Kept {
         if !self.has_fast_path {
             return false;
         }
-        let mut place = self.run.borrow_mut(held);
-        let run = place.as_mut().expect("an inactive operation is at rest");
-        run.execution.start_again();
+        let mut place = self.cached.borrow_mut(held);
+        let cached = place.as_mut().expect("an inactive operation is at rest");
+        cached.execution.start_again();
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let banks = banks.as_mut().expect("it has banks");
-        let ticket = fast_path(self.tag, self.next(), banks, run, start_looks(started()));
+        let ticket = fast_path(self.tag, self.next(), banks, cached, start_looks(started()));
         ticket.is_none_or(|ticket| {
             *self.begun.borrow_mut(held) = Some(ticket);
             false
@@ -180,12 +176,14 @@ impl Restart for Kept {
 
     fn retire(self: Arc<Self>, held: &LaneGuard) {
         // An operation that is active keeps itself alive. Its number is then not used again.
-        let Some(Kept { run, comm, tag, banks, begun, failed, .. }) = Arc::into_inner(self) else { return };
+        let Some(Kept { cached, comm, tag, banks, begun, failed, .. }) = Arc::into_inner(self) else {
+            return;
+        };
         comm.collectives.forget_persistent(held, tag);
         let is_whole = !failed.into_inner() && begun.into_inner().is_none();
-        if let Some(mut run) = run.into_inner().filter(|_| is_whole) {
-            run.room = room_of(held, started(), &comm, run.execution.plan());
-            rest(held, &comm, run);
+        if let Some(mut cached) = cached.into_inner().filter(|_| is_whole) {
+            cached.room = slot_needs(CommContext::new(held, started(), &comm), cached.execution.plan());
+            return_to_cache(CommContext::new(held, started(), &comm), cached);
         }
         if let Some(banks) = banks {
             banks.put_on_shelf(held, &comm, is_whole);
@@ -196,52 +194,49 @@ impl Restart for Kept {
 impl Kept {
     /// Makes an operation with the given choice of algorithm, or the default. All members must call this
     /// together.
-    fn make(
-        held: &mut LaneGuard,
-        process: &Process,
-        comm: &Arc<Communicator>,
-        operation: &Operation<'_>,
-        choice: Option<&Choice>,
-    ) -> Result<Kept> {
-        let mut run = prepare_as(held, process, comm, operation, Means::All, choice);
-        let making = failures::signature_of_making(operation.collective());
-        let made = (comm.collectives.next_tag_of(held, making), making);
-        if let Some(banks) = comm.collectives.node.banks(held) {
-            of_banks::note_making(&banks, made.0 as u32 >> LANE_BITS, &run.said);
+    fn make(cx: &mut WaitContext<'_>, call: &Call<'_>, choice: Option<&Choice>) -> Result<Kept> {
+        let mut cached = prepare(cx.shared(), call, AllowedPaths::All, choice);
+        let making = failures::signature_of_making(call.collective());
+        let made = (cx.comm.collectives.next_tag_of(cx.lane, making), making);
+        if let Some(banks) = cx.comm.collectives.node.banks(cx.lane) {
+            of_banks::note_making(&banks, made.0 as u32 >> LANE_BITS, &cached.bank_signature);
         }
-        let number = internal::take_number(held, process, comm, run.signature)?;
-        let compile = |run: &mut Run| {
-            let Given(given) = run.given;
-            let _ = !run.lists.is_empty() && run.execution.compile(given);
+        let number = cx.take_number(cached.signature)?;
+        let compile = |cached: &mut CachedExecution| {
+            let BufferAddresses(bases) = cached.bases;
+            let _ = !cached.lists.is_empty() && cached.execution.compile(bases);
         };
-        compile(&mut run);
-        let is_within = is_within_node(run.execution.plan());
-        let plan = Some(run.execution.plan()).filter(|_| is_within);
-        let mut banks =
-            plan.and_then(|plan| Neighbourhood::of_persistent(held, process, comm, run.signature, plan));
+        compile(&mut cached);
+        let is_within = is_within_node(cached.execution.plan());
+        let plan = Some(cached.execution.plan()).filter(|_| is_within);
+        let mut banks = plan.and_then(|plan| {
+            Neighbourhood::of_persistent(cx.lane, cx.process, cx.comm, cached.signature, plan)
+        });
         // Needed for every plan: members that make a different operation must not wait here for members
         // without an agreement.
-        let several = comm.inter().is_none() && comm.collectives.node.numbers(process, comm).is_some();
-        if several && internal::maximum(held, process, comm, u64::from(banks.is_none()))? > 0 {
+        let several =
+            cx.comm.inter().is_none() && cx.comm.collectives.node.numbers(cx.process, cx.comm).is_some();
+        if several && cx.maximum(u64::from(banks.is_none()))? > 0 {
             banks = None;
         }
         if is_within && banks.is_none() {
-            run = prepare_as(held, process, comm, operation, Means::Messages, None);
-            compile(&mut run);
+            cached = prepare(cx.shared(), call, AllowedPaths::Messages, None);
+            compile(&mut cached);
         }
-        let own = banks.as_ref().and_then(|node| node.banks(held));
-        run.room = run.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
+        let own = banks.as_ref().and_then(|node| node.banks(cx.lane));
+        cached.room = cached.room.map(|room| own.as_ref().map_or(room, |banks| room.within(banks)));
         // Members that used these banks for an earlier operation have counted its starts.
         let starts = own.as_ref().map_or(0, |banks| banks.left()) as u32;
-        let starts = starts.wrapping_sub(process.config.diagnosis.wrap_after as u32);
+        let starts = starts.wrapping_sub(cx.process.config.diagnosis.wrap_after as u32);
         drop(own);
         let tag = PERSISTENT | (number << LANE_BITS) as i32;
-        let has_fast_path = banks.is_some() && run.execution.is_compiled() && !run.execution.calls_user();
+        let has_fast_path =
+            banks.is_some() && cached.execution.is_compiled() && !cached.execution.calls_user();
         Ok(Kept {
             has_fast_path,
             begun: FirstLaneCell::new(None),
-            run: FirstLaneCell::new(Some(run)),
-            comm: Arc::clone(comm),
+            cached: FirstLaneCell::new(Some(cached)),
+            comm: Arc::clone(cx.comm),
             tag,
             made,
             banks,
@@ -260,9 +255,9 @@ impl Kept {
             return Err(Error::new(ErrorClass::Other, reason));
         }
         Ok(match self.attempt(held, process) {
-            Attempt::Waits(run, mut ticket) => {
+            Attempt::Waits(cached, mut ticket) => {
                 ticket.patience.made = Some(self.made);
-                Attempt::Waits(run, ticket)
+                Attempt::Waits(cached, ticket)
             }
             over => over,
         })
@@ -281,31 +276,34 @@ impl Kept {
     /// nothing blocks it.
     #[inline]
     fn attempt(&self, held: &LaneGuard, process: &Process) -> Attempt {
-        let mut place = self.run.borrow_mut(held);
-        let run = place.as_mut().expect("an inactive operation is at rest");
+        let mut place = self.cached.borrow_mut(held);
+        let cached = place.as_mut().expect("an inactive operation is at rest");
         let begun = self.begun.borrow_mut(held).take();
         if begun.is_none() {
-            run.execution.start_again();
+            cached.execution.start_again();
         }
         let mut banks = self.banks.as_ref().and_then(|node| node.banks(held));
         let mut ticket = match (begun, &mut banks) {
             (Some(ticket), _) => ticket,
             // All its starts are within the node, and get their slots in order.
-            (None, Some(banks)) => match fast_path(self.tag, self.next(), banks, run, start_looks(process)) {
-                Some(ticket) => ticket,
-                None => return Attempt::Over(Ok(())),
-            },
-            (None, None) => Ticket::new(self.tag, None, OperationAgreement::UNKNOWN, run.signature),
+            (None, Some(banks)) => {
+                match fast_path(self.tag, self.next(), banks, cached, start_looks(process)) {
+                    Some(ticket) => ticket,
+                    None => return Attempt::Over(Ok(())),
+                }
+            }
+            (None, None) => Ticket::new(self.tag, None, OperationAgreement::UNKNOWN, cached.signature),
         };
         if ticket.turn.is_some() && !ticket.agreement.is_lost() {
-            let looks = if run.execution.is_compiled() { 0 } else { start_looks(process) };
-            let port = CommPort::new(held, process, &self.comm, &mut ticket, banks.as_deref_mut());
+            let looks = if cached.execution.is_compiled() { 0 } else { start_looks(process) };
+            let port =
+                CommPort::new(CommContext::new(held, process, &self.comm), &mut ticket, banks.as_deref_mut());
             let mut port = port.looking(looks);
-            match run.execution.progress(&mut port) {
+            match cached.execution.progress(&mut port) {
                 Ok(ExecutionStatus::Pending) => {}
                 Ok(ExecutionStatus::Done) => return Attempt::Over(Ok(())),
                 Err(error) => {
-                    failures::tell(&port, &error);
+                    failures::report_failure(&port, &error);
                     return Attempt::Over(Err(error));
                 }
             }
@@ -353,9 +351,16 @@ impl Restart for Tuned {
         match kept.begin(held, process) {
             Err(refusal) => Restarted::Refused(operation, refusal),
             Ok(Attempt::Over(result)) => Restarted::Over(operation, result.err()),
-            Ok(Attempt::Waits(run, ticket)) => {
-                process.messages.borrow_mut(held).state.requests.under_way(request, operation, work_of(&run));
-                launch_kept(held, process, request, kept, (run, ticket));
+            Ok(Attempt::Waits(cached, ticket)) => {
+                process.messages.borrow_mut(held).state.requests.under_way(
+                    request,
+                    operation,
+                    work_of(&cached),
+                );
+                {
+                    let comm = Arc::clone(&kept.comm);
+                    launch_kept(CommContext::new(held, process, &comm), request, kept, (cached, ticket))
+                };
                 Restarted::UnderWay
             }
         }
@@ -403,7 +408,7 @@ impl Tuned {
         let Says { best, words: contributed, decided, .. } = says;
         let number = best.map_or(0, |best| best.number);
         if let Some(decided) = decided {
-            deferred::tell(held, process, &self.comm, decided);
+            tuned::report_decision(CommContext::new(held, process, &self.comm), decided);
         }
         let chosen = kept[number].clone();
         if unit.decision().is_some() {
@@ -411,7 +416,7 @@ impl Tuned {
             others.filter_map(|(_, kept)| kept.take()).for_each(|kept| kept.retire(held));
         }
         if let Some(contributed) = contributed {
-            *words = Some(internal::start_maxima(held, process, &self.comm, self.tag, &contributed));
+            *words = Some(CommContext::new(held, process, &self.comm).start_maxima(self.tag, &contributed));
         }
         chosen
     }
@@ -435,8 +440,11 @@ impl Activity for Late {
         let result = match kept.begin(held, process) {
             Err(refusal) => Err(refusal),
             Ok(Attempt::Over(result)) => result,
-            Ok(Attempt::Waits(run, ticket)) => {
-                launch_kept(held, process, *request, kept, (run, ticket));
+            Ok(Attempt::Waits(cached, ticket)) => {
+                {
+                    let comm = Arc::clone(&kept.comm);
+                    launch_kept(CommContext::new(held, process, &comm), *request, kept, (cached, ticket))
+                };
                 return None;
             }
         };

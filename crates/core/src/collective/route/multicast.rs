@@ -29,18 +29,21 @@ use tutti_base::Result;
 use tutti_base::config::Multicast;
 use tutti_coll::generator::Need;
 use tutti_coll::select::Choice;
+use tutti_coll::{Collective, Shape};
 use tutti_sys::floating_point::isolated;
 use tutti_transport::Peer;
 
-use super::{Channel, Collective, Operation, Shape, internal, near, places};
+use crate::collective::context::{CommContext, WaitContext, member_layout};
 use crate::communicator::Communicator;
 use crate::communicator::collectives::Terms;
+use crate::communicator::collectives::call::Call;
+use crate::communicator::collectives::{Channel, places};
 use crate::lanes::LaneGuard;
 use crate::process::Process;
 use crate::progress;
 
 /// Collectives that have an algorithm by multicast.
-pub(super) const CONCERNED: [Collective; 5] = [
+pub(in crate::collective) const CONCERNED: [Collective; 5] = [
     Collective::Bcast,
     Collective::Barrier,
     Collective::Allreduce,
@@ -74,48 +77,34 @@ const TESTS: u32 = 4;
 /// # Errors
 /// Returns the error of a message that failed.
 #[inline]
-pub(super) fn agree(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
-) -> Result<()> {
-    if !CONCERNED.contains(&operation.collective()) {
+pub(in crate::collective) fn agree(cx: &mut WaitContext<'_>, call: &Call<'_>) -> Result<()> {
+    if !CONCERNED.contains(&call.collective()) {
         return Ok(());
     }
-    let Some(time_ns) = concern(held, process, comm, &operation.shape(comm)) else { return Ok(()) };
-    if comm.collectives.multicast.borrow_mut(held).count(time_ns) {
-        decide(held, process, comm)
-    } else {
-        Ok(())
-    }
+    let Some(time_ns) = concern(cx.shared(), call.shape()) else { return Ok(()) };
+    if cx.comm.collectives.multicast.borrow_mut(cx.lane).count(time_ns) { decide(cx) } else { Ok(()) }
 }
 
 /// Returns the time of an operation of this shape without multicast, in nanoseconds; `None` if such
 /// operations do not count. The result is the same at all members.
-pub(super) fn concern(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    shape: &Shape,
-) -> Option<u64> {
-    let its = &comm.collectives;
-    let means = process.config.collectives.multicast;
-    let may = means != Multicast::Off
+pub(in crate::collective) fn concern(cx: CommContext<'_>, shape: &Shape) -> Option<u64> {
+    let its = &cx.comm.collectives;
+    let paths = cx.process.config.collectives.multicast;
+    let may = paths != Multicast::Off
         && CONCERNED.contains(&shape.collective)
         && matches!(its.channel, Channel::Own)
-        && comm.inter().is_none()
-        && its.node.numbers(process, comm).is_some();
+        && cx.comm.inter().is_none()
+        && its.node.numbers(cx.process, cx.comm).is_some();
     if !may {
         return None;
     }
-    if is_demanded(process) {
+    if is_demanded(cx.process) {
         return Some(u64::MAX);
     }
     if shape.collective == Collective::Allreduce {
         return None;
     }
-    its.multicast.borrow(held).time_ns_of(shape)
+    its.multicast.borrow(cx.lane).time_ns_of(shape)
 }
 
 /// Returns true if multicast is to be used from the first operation on, if available.
@@ -128,29 +117,24 @@ fn is_demanded(process: &Process) -> bool {
 }
 
 /// Returns true if algorithms of a collective may use multicast.
-pub(super) fn may_carry(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    collective: Collective,
-) -> bool {
-    comm.collectives.multicast.borrow(held).is_there()
-        && (collective != Collective::Allreduce || is_demanded(process))
+pub(in crate::collective) fn may_carry(cx: CommContext<'_>, collective: Collective) -> bool {
+    cx.comm.collectives.multicast.borrow(cx.lane).is_there()
+        && (collective != Collective::Allreduce || is_demanded(cx.process))
 }
 
 /// Returns true if the members are on at least `FEWEST_HOSTS` hosts.
 fn has_several_hosts(process: &Process, comm: &Communicator) -> bool {
-    near(process, comm).is_some_and(|layout| layout.hosts() >= FEWEST_HOSTS)
+    member_layout(process, comm).is_some_and(|layout| layout.hosts() >= FEWEST_HOSTS)
 }
 
 /// Records whether operations with this choice count; called when a new choice is made. Members record the
 /// same ones in the same order.
-pub(super) fn note(held: &LaneGuard, process: &Process, comm: &Communicator, shape: &Shape, choice: &Choice) {
-    let off = process.config.collectives.multicast == Multicast::Off;
-    if off || !CONCERNED.contains(&shape.collective) || !has_several_hosts(process, comm) {
+pub(in crate::collective) fn note(cx: CommContext<'_>, shape: &Shape, choice: &Choice) {
+    let off = cx.process.config.collectives.multicast == Multicast::Off;
+    if off || !CONCERNED.contains(&shape.collective) || !has_several_hosts(cx.process, cx.comm) {
         return;
     }
-    let mut terms = comm.collectives.multicast.borrow_mut(held);
+    let mut terms = cx.comm.collectives.multicast.borrow_mut(cx.lane);
     let counts = match terms.is_there {
         true => choice.generator.requires(Need::Multicast),
         false => isolated(|| choice.may_be_slower_than_multicast()),
@@ -190,23 +174,23 @@ fn key(shape: &Shape) -> Shape {
 
 /// Performs the test or check that is due, and applies the result.
 #[cold]
-fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
+fn decide(cx: &mut WaitContext<'_>) -> Result<()> {
     let was_there = {
-        let mut terms = comm.collectives.multicast.borrow_mut(held);
+        let mut terms = cx.comm.collectives.multicast.borrow_mut(cx.lane);
         // The operations of the agreement itself do not start another one.
         terms.next = u64::MAX;
         terms.is_there
     };
     let is_there = match was_there {
-        _ if places::is_mixed(process, comm) => false,
+        _ if places::is_mixed(cx.process, cx.comm) => false,
         true => {
-            let deaf = of_casting(held, process, |casting| casting.has_deaf()).unwrap_or(true);
-            internal::maximum(held, process, comm, u64::from(deaf))? == 0
+            let deaf = of_casting(cx.lane, cx.process, |casting| casting.has_deaf()).unwrap_or(true);
+            cx.maximum(u64::from(deaf))? == 0
         }
-        false => test(held, process, comm)?,
+        false => test(cx)?,
     };
-    let its = &comm.collectives;
-    let mut terms = its.multicast.borrow_mut(held);
+    let its = &cx.comm.collectives;
+    let mut terms = its.multicast.borrow_mut(cx.lane);
     terms.is_there = is_there;
     terms.time_ns = 0;
     terms.vain += u32::from(!is_there);
@@ -218,13 +202,13 @@ fn decide(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Resul
     if is_there != was_there {
         // Existing plans were made under the old decision.
         terms.shapes.clear();
-        its.state.borrow_mut(held).forget_plans();
+        its.state.borrow_mut(cx.lane).forget_plans();
     }
     Ok(())
 }
 
 /// Stops the use of multicast on a communicator for good; all members call this.
-pub(super) fn leave(held: &LaneGuard, comm: &Communicator) {
+pub(in crate::collective) fn leave(held: &LaneGuard, comm: &Communicator) {
     let mut terms = comm.collectives.multicast.borrow_mut(held);
     terms.next = u64::MAX;
     if std::mem::take(&mut terms.is_there) {
@@ -243,23 +227,23 @@ fn of_casting<R>(
 }
 
 /// Tests multicast; returns true if all hosts receive each other's messages.
-fn test(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<bool> {
-    let speakers = speakers(process, comm);
-    let me = Peer(process.rank.0);
-    let joined = of_casting(held, process, |casting| casting.join()).unwrap_or(false);
-    if internal::maximum(held, process, comm, u64::from(!joined))? > 0 {
+fn test(cx: &mut WaitContext<'_>) -> Result<bool> {
+    let speakers = speakers(cx.process, cx.comm);
+    let me = Peer(cx.process.rank.0);
+    let joined = of_casting(cx.lane, cx.process, |casting| casting.join()).unwrap_or(false);
+    if cx.maximum(u64::from(!joined))? > 0 {
         return Ok(false);
     }
     let nonce = {
-        let mut terms = comm.collectives.multicast.borrow_mut(held);
+        let mut terms = cx.comm.collectives.multicast.borrow_mut(cx.lane);
         terms.tries += 1;
-        u64::from(comm.context().0) << 16 | u64::from(terms.tries & 0xffff)
+        u64::from(cx.comm.context().0) << 16 | u64::from(terms.tries & 0xffff)
     };
     let hears = !speakers.contains(&me) || {
         let others: Vec<Peer> = speakers.into_iter().filter(|peer| *peer != me).collect();
-        listen(held, process, nonce, &others)
+        listen(cx.lane, cx.process, nonce, &others)
     };
-    Ok(internal::maximum(held, process, comm, u64::from(!hears))? == 0)
+    Ok(cx.maximum(u64::from(!hears))? == 0)
 }
 
 /// Multicasts test messages and listens for those of `others`; returns true if all have arrived.

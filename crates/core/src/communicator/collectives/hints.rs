@@ -49,7 +49,7 @@ pub fn set_tune(tune: Tune) {
 
 /// Hints of one communicator or persistent operation. The default is "no hint".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wishes {
+pub struct CollectiveHints {
     /// Requested tuning mode, if any.
     pub tune: Option<Tune>,
     /// True if results are to be rounded once, if requested.
@@ -58,19 +58,19 @@ pub struct Wishes {
     algorithms: Option<Box<str>>,
 }
 
-impl Wishes {
+impl CollectiveHints {
     /// Returns true if at least one algorithm is requested.
     pub(crate) fn name_algorithms(&self) -> bool {
         self.algorithms.as_ref().is_some_and(|algorithms| !algorithms.is_empty())
     }
 
     /// Reads the hints from an info object. A key with an invalid value is ignored.
-    pub fn from_info(info: &Info) -> Wishes {
+    pub fn from_info(info: &Info) -> CollectiveHints {
         let tune = info.text(TUNE).and_then(Tune::of_name);
         let algorithms =
             info.text(ALGORITHM).filter(|text| text.is_empty() || algorithms::check_list(text).is_ok());
         let reproducible = info.text(REPRODUCIBLE).and_then(|text| text.parse().ok());
-        Wishes { tune, reproducible, algorithms: algorithms.map(Into::into) }
+        CollectiveHints { tune, reproducible, algorithms: algorithms.map(Into::into) }
     }
 
     /// Adds the hints in use to an info object that describes a communicator.
@@ -96,10 +96,10 @@ impl Wishes {
     }
 
     /// Returns these hints, with missing ones taken from `others`.
-    pub fn or(&self, others: &Wishes) -> Wishes {
+    pub fn or(&self, others: &CollectiveHints) -> CollectiveHints {
         let algorithms = self.algorithms.as_ref().or(others.algorithms.as_ref());
         let (tune, reproducible) = (self.tune.or(others.tune), self.reproducible.or(others.reproducible));
-        Wishes { tune, reproducible, algorithms: algorithms.cloned() }
+        CollectiveHints { tune, reproducible, algorithms: algorithms.cloned() }
     }
 
     /// Returns true if results are to be rounded once, by these hints or by the settings.
@@ -121,11 +121,11 @@ mod tests {
     fn check(pairs: &[(&str, &str)], tune: Option<Tune>, algorithms: &str, left: usize) {
         let mut info = Info::new();
         pairs.iter().for_each(|(key, value)| info.set(key, value).unwrap());
-        let wishes = Wishes::from_info(&info);
-        let named = wishes.algorithms.as_deref().unwrap_or_default();
-        assert_eq!((wishes.tune, named), (tune, algorithms), "{pairs:?}");
+        let hints = CollectiveHints::from_info(&info);
+        let named = hints.algorithms.as_deref().unwrap_or_default();
+        assert_eq!((hints.tune, named), (tune, algorithms), "{pairs:?}");
         let mut used = Info::new();
-        wishes.add_to(&mut used, &Config::default());
+        hints.add_to(&mut used, &Config::default());
         assert_eq!(used.len(), left, "{pairs:?}");
     }
 
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn an_operation_says_more_than_its_communicator() {
-        let of = |tune, algorithms: &str| Wishes {
+        let of = |tune, algorithms: &str| CollectiveHints {
             tune,
             reproducible: None,
             algorithms: Some(algorithms).filter(|text| !text.is_empty()).map(Into::into),

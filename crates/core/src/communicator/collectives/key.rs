@@ -5,7 +5,7 @@ use tutti_coll::Collective;
 /// The arguments of a call except addresses and lists, unchanged. Calls with equal keys and lists on one
 /// communicator are the same operation, so their arguments need not be analysed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Words {
+pub struct CallKey {
     /// Collective that is called.
     pub collective: Collective,
     /// For send and receive: whether the buffer is MPI_IN_PLACE.

@@ -15,20 +15,20 @@ const LONGEST_NS: u64 = 32_000_000_000;
 const LOOKS: u32 = 256;
 /// Signatures of the latest operations of a communicator, by number.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct CallHistory {
     /// Signatures of the latest operations, at their numbers modulo the size.
     latest: [Signature; REMEMBERED],
     /// Numbers of persistent operations, with a signature for each.
     pub(crate) persistent: PersistentNumbers,
 }
 
-impl Default for Begun {
-    fn default() -> Begun {
-        Begun { latest: [0; REMEMBERED], persistent: PersistentNumbers::default() }
+impl Default for CallHistory {
+    fn default() -> CallHistory {
+        CallHistory { latest: [0; REMEMBERED], persistent: PersistentNumbers::default() }
     }
 }
 
-impl Begun {
+impl CallHistory {
     /// Records the signature of an operation that begins.
     #[inline]
     pub fn note(&mut self, number: u32, signature: Signature) {
@@ -38,7 +38,7 @@ impl Begun {
     /// Records the signature of an operation that took its number earlier. `operations` is the number of
     /// operations called so far.
     pub fn note_late(&mut self, tag: i32, signature: Signature, operations: u32) {
-        if self.of(tag, operations).is_some() {
+        if self.signature(tag, operations).is_some() {
             self.note((tag as u32) >> LANE_BITS, signature);
         }
     }
@@ -51,7 +51,7 @@ impl Begun {
 
     /// Returns the signature of the operation with this tag, if it has begun and is remembered.
     /// `operations` have begun.
-    pub(crate) fn of(&self, tag: i32, operations: u32) -> Option<Signature> {
+    pub(crate) fn signature(&self, tag: i32, operations: u32) -> Option<Signature> {
         let number = (tag & !PERSISTENT) as u32 >> LANE_BITS;
         if tag & PERSISTENT != 0 {
             return self.persistent.signature(number);
@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn the_latest_operations_are_remembered() {
-        let mut begun = Begun::default();
+        let mut begun = CallHistory::default();
         let tag = |number: u32| ((number % NUMBERS) << LANE_BITS) as i32;
-        assert_eq!(begun.of(tag(0), 0), None);
+        assert_eq!(begun.signature(tag(0), 0), None);
         for first in [0, NUMBERS - 10, u32::MAX - 200] {
             let numbers: Vec<u32> = (0..100).map(|number| first + number).collect();
             for number in &numbers {
@@ -126,7 +126,7 @@ mod tests {
             }
             let check = |number: u32, known: bool| {
                 let expected = known.then_some((number % 1000) as u16);
-                assert_eq!(begun.of(tag(number), first + 100), expected, "{number} after {first}");
+                assert_eq!(begun.signature(tag(number), first + 100), expected, "{number} after {first}");
             };
             check(first + 99, true);
             check(first + 99 - 63, true);
@@ -134,9 +134,9 @@ mod tests {
             check(first + 100, false);
         }
         assert_eq!(begun.persistent.take(7), Some(1));
-        assert_eq!(begun.of(PERSISTENT | tag(1), 0), Some(7));
-        assert_eq!(begun.of(PERSISTENT | tag(2), 0), None);
-        assert_eq!(begun.of(PERSISTENT | tag(0), 0), None);
+        assert_eq!(begun.signature(PERSISTENT | tag(1), 0), Some(7));
+        assert_eq!(begun.signature(PERSISTENT | tag(2), 0), None);
+        assert_eq!(begun.signature(PERSISTENT | tag(0), 0), None);
     }
 
     #[test]

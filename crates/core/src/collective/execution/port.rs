@@ -1,22 +1,23 @@
 //! The engine's port for one collective operation on one communicator: its messages and its slot in the
 //! banks of the node.
 
+use std::fmt::Debug;
+
 use tutti_base::Result;
 use tutti_base::trace::Level;
 use tutti_base::traffic::TRAFFIC;
 use tutti_coll::ir::Access;
 
-use super::LANE_BITS;
-use super::files::Windows;
 use super::loans::Found;
 use crate::buffer::Buffer;
-use crate::communicator::Communicator;
+use crate::collective::context::CommContext;
 use crate::communicator::collectives::Ticket;
 use crate::completion;
 use crate::engine::{Exposed, NodePort, Port, Remote, Started};
 use crate::lanes::LaneGuard;
 use crate::matching::{Envelope, Pattern};
 use crate::messenger::Messenger;
+use crate::p2p::agreement::LANE_BITS;
 use crate::p2p::{Check, Mode, ReceiveSpec, SendSpec};
 use crate::request::{Request, RequestId, Work};
 use crate::{repairs, trace};
@@ -27,13 +28,28 @@ use tutti_transport::locality;
 /// Panic message: only a schedule that owns a slot takes steps within the node.
 const NO_TURN: &str = "a schedule within a node has its turn";
 
+/// Position of a window's bytes in the file.
+pub trait Windows: Send + Sync + Debug {
+    /// Starts to write the data that ranks have given for a window, or to read the data they requested. In
+    /// memory the ranks' data follow one another.
+    ///
+    /// # Errors
+    /// Returns the reason if the access cannot be started.
+    fn start(
+        &self,
+        held: &LaneGuard,
+        messenger: &Messenger,
+        window: u32,
+        write: bool,
+        memory: Buffer,
+    ) -> Result<RequestId>;
+}
+
 /// Connection between the engine and one operation of a communicator.
 #[derive(Debug)]
 pub struct CommPort<'a> {
-    pub(super) held: &'a LaneGuard,
-    pub(super) messenger: &'a Messenger,
-    pub(super) comm: &'a Communicator,
-    pub(super) ticket: &'a mut Ticket,
+    pub(in crate::collective) cx: CommContext<'a>,
+    pub(in crate::collective) ticket: &'a mut Ticket,
     /// Banks of the node, for a schedule that uses them.
     banks: Option<&'a mut Banks>,
     /// Number of polls of a flag before giving up.
@@ -45,15 +61,9 @@ pub struct CommPort<'a> {
 impl<'a> CommPort<'a> {
     /// Makes the port of the operation that holds `ticket`, with `banks` if the operation has a slot.
     #[inline]
-    pub fn new(
-        held: &'a LaneGuard,
-        messenger: &'a Messenger,
-        comm: &'a Communicator,
-        ticket: &'a mut Ticket,
-        banks: Option<&'a mut Banks>,
-    ) -> CommPort<'a> {
+    pub fn new(cx: CommContext<'a>, ticket: &'a mut Ticket, banks: Option<&'a mut Banks>) -> CommPort<'a> {
         debug_assert_eq!(ticket.tag & ((1 << LANE_BITS) - 1), 0);
-        CommPort { held, messenger, comm, ticket, banks, patience: 0, windows: None }
+        CommPort { cx, ticket, banks, patience: 0, windows: None }
     }
 
     /// Sets the number of polls of a flag after the first. A caller without other work passes more than 0.
@@ -63,21 +73,21 @@ impl<'a> CommPort<'a> {
     }
 
     /// Adds the windows of an operation on a file.
-    pub(super) fn on(self, windows: &'a dyn Windows) -> CommPort<'a> {
+    pub(in crate::collective) fn on(self, windows: &'a dyn Windows) -> CommPort<'a> {
         CommPort { windows: Some(windows), ..self }
     }
 
     /// Returns the banks of the operation and its slot in them.
     #[inline]
-    pub(super) fn banks(&self) -> (&Banks, &Slot) {
+    pub(in crate::collective) fn banks(&self) -> (&Banks, &Slot) {
         let (Some(banks), Some(turn)) = (&self.banks, &self.ticket.turn) else { unreachable!("{NO_TURN}") };
         (banks, turn.slot())
     }
 
     /// Returns the number of a rank of the communicator among the members of the banks.
     #[inline]
-    pub(super) fn member(&self, rank: u32) -> u32 {
-        match self.comm.collectives.node.numbers(self.messenger, self.comm) {
+    pub(in crate::collective) fn member(&self, rank: u32) -> u32 {
+        match self.cx.comm.collectives.node.numbers(self.cx.process, self.cx.comm) {
             None => rank,
             Some(numbers) => numbers[rank as usize],
         }
@@ -87,7 +97,7 @@ impl<'a> CommPort<'a> {
     /// peer's distance.
     #[inline]
     fn watches(&self, member: u32, flag: u16, value: u64) -> bool {
-        let to_lender = || self.lends() && self.messenger.exposures.borrow_mut(self.held).is_due();
+        let to_lender = || self.lends() && self.cx.process.exposures.borrow_mut(self.cx.lane).is_due();
         let is_due = locality::is_due() || to_lender();
         is_due && self.observe_distance(member, flag, value)
     }
@@ -98,7 +108,7 @@ impl<'a> CommPort<'a> {
     fn observe_distance(&self, member: u32, flag: u16, value: u64) -> bool {
         let (banks, slot) = self.banks();
         let observed = locality::observe_reader(|| banks.is_reached(slot, member, flag, value));
-        self.messenger.exposures.borrow_mut(self.held).note_distance(observed.distance);
+        self.cx.process.exposures.borrow_mut(self.cx.lane).note_distance(observed.distance);
         observed.came
     }
 
@@ -106,20 +116,20 @@ impl<'a> CommPort<'a> {
     #[cold]
     fn withdraw(&mut self) {
         for record in self.ticket.exposed.drain(..) {
-            self.messenger.exposures.borrow_mut(self.held).withdraw(&record);
+            self.cx.process.exposures.borrow_mut(self.cx.lane).withdraw(&record);
         }
     }
 
     /// Returns the envelope of a message of the operation.
-    pub(super) fn envelope(&self, source: u32, lane: u16) -> Envelope {
-        let its = &self.comm.collectives;
-        let (context, source) = (self.comm.context().plane(its.plane()), its.name(source));
+    pub(in crate::collective) fn envelope(&self, source: u32, lane: u16) -> Envelope {
+        let its = &self.cx.comm.collectives;
+        let (context, source) = (self.cx.comm.context().plane(its.plane()), its.name(source));
         Envelope { context, source, tag: self.ticket.tag | i32::from(lane) }
     }
 
     /// Returns the envelope of a message from this rank.
-    pub(super) fn own_envelope(&self, lane: u16) -> Envelope {
-        self.envelope(self.comm.number(self.comm.rank(), false), lane)
+    pub(in crate::collective) fn own_envelope(&self, lane: u16) -> Envelope {
+        self.envelope(self.cx.comm.number(self.cx.comm.rank(), false), lane)
     }
 }
 
@@ -129,25 +139,25 @@ impl Port for CommPort<'_> {
     #[inline]
     fn send(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
         let envelope = self.own_envelope(lane);
-        let peer = self.comm.process(peer).expect("a schedule names ranks of its communicator");
+        let peer = self.cx.comm.process(peer).expect("a schedule names ranks of its communicator");
         let spec =
             SendSpec { buffer, peer, envelope, mode: Mode::Standard, signature: self.ticket.signature };
-        let mut messages = self.messenger.messages.borrow_mut(self.held);
+        let mut messages = self.cx.process.messages.borrow_mut(self.cx.lane);
         if messages.send_now(&spec) {
             return Ok(Started::Done);
         }
-        let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
-        messages.start_send(id, spec);
+        let id = messages.state.insert(Request::new(Work::Other, self.cx.comm.context().0));
+        messages.start_refused(id, spec);
         Ok(Started::Pending(id))
     }
 
     fn multicast(&mut self, group: &[u32], lane: u16, buffer: &Buffer, rest: &mut Vec<u32>) -> Result<bool> {
         let envelope = self.own_envelope(lane);
         let world =
-            |rank: &u32| self.comm.process(*rank).expect("a schedule names ranks of its communicator").0;
+            |rank: &u32| self.cx.comm.process(*rank).expect("a schedule names ranks of its communicator").0;
         let to: Vec<Peer> = group.iter().map(|rank| Peer(world(rank))).collect();
         let mut left = Vec::new();
-        let mut messages = self.messenger.messages.borrow_mut(self.held);
+        let mut messages = self.cx.process.messages.borrow_mut(self.cx.lane);
         let sent = messages.multicast(&to, envelope, self.ticket.signature, buffer, &mut left);
         rest.extend(to.iter().zip(group).filter(|(peer, _)| left.contains(peer)).map(|(_, rank)| *rank));
         if sent && left.len() < to.len() {
@@ -160,16 +170,16 @@ impl Port for CommPort<'_> {
     fn recv(&mut self, peer: u32, lane: u16, buffer: Buffer) -> Result<Started<RequestId>> {
         let Envelope { context, source, tag } = self.envelope(peer, lane);
         let pattern = Pattern { context, source: Some(source), tag: Some(tag) };
-        let from = self.comm.process(peer).map(|world| Peer(world.0));
+        let from = self.cx.comm.process(peer).map(|world| Peer(world.0));
         let spec = ReceiveSpec { buffer, pattern, from, check: Check::Accord(self.ticket.signature) };
-        let mut messages = self.messenger.messages.borrow_mut(self.held);
+        let mut messages = self.cx.process.messages.borrow_mut(self.cx.lane);
         // A message that has arrived already needs no request.
         if messages.may_receive_directly(&spec)
             && let Some(finished) = messages.receive_directly(&spec)
         {
             return finished.result.map(|_| Started::Done);
         }
-        let id = messages.state.insert(Request::new(Work::Other, self.comm.context().0));
+        let id = messages.state.insert(Request::new(Work::Other, self.cx.comm.context().0));
         messages.start_receive(id, spec);
         Ok(Started::Pending(id))
     }
@@ -177,25 +187,25 @@ impl Port for CommPort<'_> {
     #[inline]
     fn done(&mut self, id: &mut RequestId) -> Result<bool> {
         {
-            let mut messages = self.messenger.messages.borrow_mut(self.held);
+            let mut messages = self.cx.process.messages.borrow_mut(self.cx.lane);
             if !messages.state.requests.user(*id)?.complete {
                 return Ok(false);
             }
         }
-        completion::finish(self.held, self.messenger, *id).result.map(|_| true)
+        completion::finish(self.cx.lane, self.cx.process, *id).result.map(|_| true)
     }
 
     fn file(&mut self, window: u32, write: bool, memory: Buffer) -> Result<Started<RequestId>> {
         let windows = self.windows.expect("an operation on a file has its windows");
-        windows.start(self.held, self.messenger, window, write, memory).map(Started::Pending)
+        windows.start(self.cx.lane, self.cx.process, window, write, memory).map(Started::Pending)
     }
 
     fn look_around(&mut self) {
-        self.messenger.messages.borrow_mut(self.held).progress();
+        self.cx.process.messages.borrow_mut(self.cx.lane).progress();
     }
 
     fn cancel(&mut self, id: RequestId) {
-        let mut messages = self.messenger.messages.borrow_mut(self.held);
+        let mut messages = self.cx.process.messages.borrow_mut(self.cx.lane);
         messages.state.cancel(id);
         let requests = &mut messages.state.requests;
         let Some(request) = requests.get_mut(id) else { return };
@@ -246,7 +256,7 @@ impl NodePort for CommPort<'_> {
             self.ticket.agreement.is_at_odds_with(member);
             return false;
         }
-        let came = self.messenger.is_about_to_sleep() && banks.want(slot, member, flag, value);
+        let came = self.cx.process.is_about_to_sleep() && banks.want(slot, member, flag, value);
         if !came {
             self.ticket.patience.awaited = Some(peer);
         }
@@ -290,12 +300,12 @@ impl NodePort for CommPort<'_> {
     }
 
     fn mark(&self) -> u64 {
-        let plane = self.comm.context().plane(self.comm.collectives.plane());
+        let plane = self.cx.comm.context().plane(self.cx.comm.collectives.plane());
         u64::from(plane) << 32 | u64::from(self.ticket.tag as u32)
     }
 
     fn whereabouts(&self, peer: u32) -> (u32, Level) {
-        let world = self.comm.process(peer).expect("a schedule names ranks of its communicator").0;
+        let world = self.cx.comm.process(peer).expect("a schedule names ranks of its communicator").0;
         (world, trace::level_of(world))
     }
 

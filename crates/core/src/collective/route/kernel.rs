@@ -28,17 +28,20 @@ use tutti_sys::kept;
 use tutti_sys::process::host_name;
 use tutti_transport::adaptive::tag::{Key, Use};
 
-use super::hosts;
-use super::{Activity, Channel, LANE_BITS, Operation, failures, internal, waiting_for};
+use super::kernel_hosts;
 use crate::buffer::Buffer;
+use crate::collective::context::{CommContext, WaitContext, describe_wait, root_of};
+use crate::collective::signature::message_signature;
 use crate::communicator::Communicator;
-use crate::communicator::collectives::hosts::{Hosts, Standing};
-use crate::communicator::collectives::operation::{Owned, Side};
+use crate::communicator::collectives::Channel;
+use crate::communicator::collectives::call::{Call, OwnedCall, Side};
+use crate::communicator::collectives::offload_state::{Hosts, OffloadState};
 use crate::completion;
 use crate::lanes::{FirstLaneCell, LaneGuard};
-use crate::messenger::Messenger;
-use crate::offload::{Call, OffloadGroup};
-use crate::process::{Process, started};
+use crate::messenger::{Activity, Messenger};
+use crate::offload::{OffloadGroup, OffloadedCall};
+use crate::p2p::agreement::LANE_BITS;
+use crate::process::{self, Process, started};
 use crate::progress;
 use crate::request::{Request, RequestId, Restart, Restarted, Work};
 use crate::special::UNDEFINED;
@@ -46,7 +49,7 @@ use crate::special::UNDEFINED;
 /// Numbers of the kernel's programs; broadcasts follow, one for each root.
 const BARRIER: u8 = 0;
 const ALLREDUCE: u8 = 1;
-pub(super) const BCAST: u8 = 2;
+pub(in crate::collective) const BCAST: u8 = 2;
 /// Time limit for the first operation of a communicator, after which packets count as lost: hosts may be
 /// busy. With TUTTI_OFFLOAD=on, TUTTI_SILENCE_MS applies if it is longer.
 const TRIAL: Duration = Duration::from_secs(5);
@@ -60,35 +63,38 @@ const LOOK: Duration = Duration::from_micros(50);
 /// Returns the error of a message that failed; with TUTTI_OFFLOAD=on, also the reason if the kernel cannot
 /// do it.
 #[inline]
-pub(super) fn agree(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
-    if !matches!(*comm.collectives.offloaded.borrow(held), Standing::Open) {
+pub(in crate::collective) fn agree(cx: &mut WaitContext<'_>) -> Result<()> {
+    if !matches!(*cx.comm.collectives.offloaded.borrow(cx.lane), OffloadState::Open) {
         return Ok(());
     }
-    establish(held, process, comm)
+    establish(cx)
 }
 
 /// Negotiates the offload with all members, and stores the result.
 #[cold]
-fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Result<()> {
-    *comm.collectives.offloaded.borrow_mut(held) = Standing::None;
+fn establish(cx: &mut WaitContext<'_>) -> Result<()> {
+    *cx.comm.collectives.offloaded.borrow_mut(cx.lane) = OffloadState::None;
     // Packets of the kernel's program are authenticated, not encrypted.
-    let is_meant = process.config.collectives.offload != Offload::Off
-        && process.config.network.protection.allows_readable()
-        && matches!(comm.collectives.channel, Channel::Own);
-    if !is_meant || comm.inter().is_some() || comm.collectives.node.numbers(process, comm).is_none() {
+    let is_meant = cx.process.config.collectives.offload != Offload::Off
+        && cx.process.config.network.protection.allows_readable()
+        && matches!(cx.comm.collectives.channel, Channel::Own);
+    if !is_meant
+        || cx.comm.inter().is_some()
+        || cx.comm.collectives.node.numbers(cx.process, cx.comm).is_none()
+    {
         return Ok(());
     }
-    let found = match has_several(process, comm) {
-        true => negotiate_hosts(held, process, comm)?,
-        false => negotiate(held, process, comm)?,
+    let found = match has_several(cx.process, cx.comm) {
+        true => negotiate_hosts(cx)?,
+        false => negotiate(cx)?,
     };
     let standing = match found {
         Ok(standing) => standing,
         Err(why) => {
-            if process.config.collectives.explain.is_on() && comm.rank().0 == 0 {
-                eprintln!("Tutti: the kernel does no collectives of {}: {why}", comm.context().0);
+            if cx.process.config.collectives.explain.is_on() && cx.comm.rank().0 == 0 {
+                eprintln!("Tutti: the kernel does no collectives of {}: {why}", cx.comm.context().0);
             }
-            return match process.config.collectives.offload {
+            return match cx.process.config.collectives.offload {
                 Offload::On => {
                     Err(Error::new(ErrorClass::Other, format!("TUTTI_OFFLOAD=on, but here not: {why}")))
                 }
@@ -96,10 +102,10 @@ fn establish(held: &mut LaneGuard, process: &Process, comm: &Communicator) -> Re
             };
         }
     };
-    if process.config.collectives.explain.is_on() && comm.rank().0 == 0 {
-        eprintln!("Tutti: the kernel does small collectives of communicator {}", comm.context().0);
+    if cx.process.config.collectives.explain.is_on() && cx.comm.rank().0 == 0 {
+        eprintln!("Tutti: the kernel does small collectives of communicator {}", cx.comm.context().0);
     }
-    *comm.collectives.offloaded.borrow_mut(held) = standing;
+    *cx.comm.collectives.offloaded.borrow_mut(cx.lane) = standing;
     Ok(())
 }
 
@@ -114,15 +120,11 @@ fn has_several(process: &Process, comm: &Communicator) -> bool {
 const OTHERS: &str = "another member cannot; its `tutti info` says why";
 
 /// Negotiates where hosts have several members. The inner result is the reason if the kernel is not used.
-fn negotiate_hosts(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-) -> Result<std::result::Result<Standing, String>> {
+fn negotiate_hosts(cx: &mut WaitContext<'_>) -> Result<std::result::Result<OffloadState, String>> {
     let mut hosts = Vec::new();
     let mut members: Vec<(u32, u32)> = Vec::new();
-    for world in comm.group().iter() {
-        let host = process.job.place(world.0).host;
+    for world in cx.comm.group().iter() {
+        let host = cx.process.job.place(world.0).host;
         let known = hosts.iter().position(|known| *known == host);
         let number = known.unwrap_or_else(|| {
             hosts.push(host);
@@ -131,57 +133,60 @@ fn negotiate_hosts(
         let before = members.iter().filter(|(other, _)| *other == number).count() as u32;
         members.push((number, before));
     }
-    let rank = comm.rank().0;
+    let rank = cx.comm.rank().0;
     let (host, number) = members[rank as usize];
-    let mine = if number == 0 { seat(held, process, comm).map(drop) } else { Ok(()) };
-    if internal::maximum(held, process, comm, u64::from(mine.is_err()))? > 0 {
+    let mine = if number == 0 { seat(cx.shared()).map(drop) } else { Ok(()) };
+    if cx.maximum(u64::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
-    let split = process.library.split;
-    let mut of_host = || split(held, process, comm, host as i32, rank as i32);
-    let (up, down) = (of_host()?, of_host()?);
+    let mut split =
+        |color: i32| cx.process.library.splitter.split(cx.lane, cx.process, cx.comm, color, rank as i32);
+    let (up, down) = (split(host as i32)?, split(host as i32)?);
     let color = if number == 0 { 0 } else { UNDEFINED };
-    let leaders = split(held, process, comm, color, rank as i32)?;
+    let leaders = split(color)?;
     // Agreements of these communicators do not use the kernel.
     for part in [&up, &down, &leaders].into_iter().flatten() {
-        *part.collectives.offloaded.borrow_mut(held) = Standing::None;
+        *part.collectives.offloaded.borrow_mut(cx.lane) = OffloadState::None;
     }
-    let found = leaders.as_ref().map(|leaders| negotiate(held, process, leaders)).transpose()?.transpose();
-    if internal::maximum(held, process, comm, u64::from(found.is_err()))? > 0 {
+    let found = leaders.as_ref().map(|leaders| negotiate(&mut cx.within(leaders))).transpose()?.transpose();
+    if cx.maximum(u64::from(found.is_err()))? > 0 {
         return Ok(Err(found.err().unwrap_or_else(|| OTHERS.into())));
     }
     let place = match found {
-        Ok(Some(Standing::Ready(place, _))) => Some(place),
+        Ok(Some(OffloadState::Ready(place, _))) => Some(place),
         _ => None,
     };
     let (Some(up), Some(down)) = (up, down) else { unreachable!("every member has a host") };
-    Ok(Ok(Standing::Several(Arc::new(Hosts { up, down, leaders, place, members, turns: Mutex::default() }))))
+    Ok(Ok(OffloadState::Several(Arc::new(Hosts {
+        up,
+        down,
+        leaders,
+        place,
+        members,
+        turns: Mutex::default(),
+    }))))
 }
 
 /// Negotiates where each member has a host of its own. All members end alike, with reasons of their own.
-fn negotiate(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-) -> Result<std::result::Result<Standing, String>> {
-    let mine = seat(held, process, comm);
-    if internal::maximum(held, process, comm, u64::from(mine.is_err()))? > 0 {
+fn negotiate(cx: &mut WaitContext<'_>) -> Result<std::result::Result<OffloadState, String>> {
+    let mine = seat(cx.shared());
+    if cx.maximum(u64::from(mine.is_err()))? > 0 {
         return Ok(Err(mine.err().unwrap_or_else(|| OTHERS.into())));
     }
     let address = mine.as_ref().map_or(Ipv4Addr::UNSPECIFIED, |(_, address)| *address);
-    let all = internal::allgather_bytes(held, process, comm, &address.octets())?;
+    let all = cx.allgather_bytes(&address.octets())?;
     let hosts: Arc<[Ipv4Addr]> = all.as_chunks::<4>().0.iter().map(|bytes| Ipv4Addr::from(*bytes)).collect();
-    let place = mine.and_then(|(seat, _)| install(&seat, (process, comm), &hosts, comm.context().0));
-    if internal::maximum(held, process, comm, u64::from(place.is_err()))? > 0 {
+    let place = mine.and_then(|(seat, _)| install(&seat, (cx.process, cx.comm), &hosts, cx.comm.context().0));
+    if cx.maximum(u64::from(place.is_err()))? > 0 {
         return Ok(Err(place.err().unwrap_or_else(|| OTHERS.into())));
     }
-    let place = place.map(|place| try_out(held, (process, comm), Arc::new(place)));
+    let place = place.map(|place| try_out(cx.lane, (cx.process, cx.comm), Arc::new(place)));
     let fails = !matches!(place, Ok(Some(_)));
-    if internal::maximum(held, process, comm, u64::from(fails))? > 0 {
+    if cx.maximum(u64::from(fails))? > 0 {
         return Ok(Err(format!("packets of UDP port {PORT} do not get from each host to each other one")));
     }
     let place = place.ok().flatten().expect("nobody has failed");
-    Ok(Ok(Standing::Ready(place, hosts)))
+    Ok(Ok(OffloadState::Ready(place, hosts)))
 }
 
 /// Runs a barrier in the kernel, as all members do. Returns `None` if its packets do not get through.
@@ -197,9 +202,9 @@ fn try_out(
     };
     let mut tells = limit > TRIAL && comm.rank().0 == 0;
     let operation = lower::Operation { program: BARRIER, operator: 0, bytes: 0 };
-    let mut call = place.call(&mut process.kernel.borrow_mut(held), operation, true, Vec::new());
+    let mut call = place.call(&mut process.library.kernel.borrow_mut(held), operation, true, Vec::new());
     loop {
-        let over = place.advance(&mut process.kernel.borrow_mut(held), &mut call);
+        let over = place.advance(&mut process.library.kernel.borrow_mut(held), &mut call);
         if tells && begin.elapsed() > TRIAL {
             tells = false;
             eprintln!(
@@ -232,16 +237,12 @@ fn patience(config: &Config) -> AnswerLimit {
 }
 
 /// Returns this process's seat in the kernel, and the address of its host.
-fn seat(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-) -> std::result::Result<(Arc<Seat>, Ipv4Addr), String> {
-    if comm.group().iter().any(|world| process.is_foreign(world)) {
+fn seat(cx: CommContext<'_>) -> std::result::Result<(Arc<Seat>, Ipv4Addr), String> {
+    if cx.comm.group().iter().any(|world| cx.process.is_foreign(world)) {
         return Err("members are of several jobs".into());
     }
-    let header = process.job.header();
-    let told = kept::host_address(process.job.place(process.rank.0).host);
+    let header = cx.process.job.header();
+    let told = kept::host_address(cx.process.job.place(cx.process.rank.0).host);
     let address = told.map_or_else(|| header.interface().parse(), Ok);
     let address: Ipv4Addr = address.map_err(|_| format!("{:?} is no address of IPv4", header.interface()))?;
     let derived = Key::new(&header.secret.0, Use::Derived);
@@ -249,9 +250,9 @@ fn seat(
     // The number is secret, so no other process takes it first.
     let [a, b, c, d, ..] = derived.tag(&[b"netd number"]);
     let number = u32::from_le_bytes([a, b, c, d]);
-    let mut kernel = process.kernel.borrow_mut(held);
+    let mut kernel = cx.process.library.kernel.borrow_mut(cx.lane);
     kernel.go_on().map_err(|error| error.message.clone().into_owned())?;
-    let seat = kernel.seat(|| Seat::take(number, tag, address, patience(&process.config)))?;
+    let seat = kernel.seat(|| Seat::take(number, tag, address, patience(&cx.process.config)))?;
     Ok((seat, address))
 }
 
@@ -316,7 +317,7 @@ fn programs(ranks: u32, rank: u32, forced: &str) -> std::result::Result<Vec<Prog
 
 /// Arguments of the kernel for one operation.
 #[derive(Debug)]
-struct Carried {
+pub(in crate::collective) struct Carried {
     operation: lower::Operation,
     /// True if no member may finish before all have begun.
     synchronises: bool,
@@ -328,23 +329,26 @@ struct Carried {
 
 /// Returns true if calls of a collective may go by the kernel. Then they are not replayed.
 #[inline]
-pub(super) fn may_carry(held: &LaneGuard, comm: &Communicator, collective: Collective) -> bool {
+pub(in crate::collective) fn may_carry(cx: CommContext<'_>, collective: Collective) -> bool {
     matches!(collective, Collective::Barrier | Collective::Bcast | Collective::Allreduce)
-        && matches!(*comm.collectives.offloaded.borrow(held), Standing::Ready(..) | Standing::Several(_))
+        && matches!(
+            *cx.comm.collectives.offloaded.borrow(cx.lane),
+            OffloadState::Ready(..) | OffloadState::Several(_)
+        )
 }
 
 /// Largest operation for the kernel, in bytes.
-pub(super) const MOST_BYTES: u64 = AREA_BYTES as u64;
+pub(in crate::collective) const MOST_BYTES: u64 = AREA_BYTES as u64;
 
 /// Returns true if tuning may try the kernel for blocking operations of a shape. That holds if the result
 /// has the same bits as any algorithm's, and if the shape alone decides.
-pub(super) fn is_candidate(held: &LaneGuard, comm: &Communicator, shape: &Shape) -> bool {
+pub(in crate::collective) fn is_candidate(cx: CommContext<'_>, shape: &Shape) -> bool {
     let is_one = match shape.collective {
         Collective::Barrier => true,
         Collective::Bcast => bcast_of(shape).is_some(),
         _ => false,
     };
-    is_one && may_carry(held, comm, shape.collective)
+    is_one && may_carry(cx, shape.collective)
 }
 
 /// Returns the program of a broadcast, if there is one for its root and size.
@@ -354,24 +358,34 @@ fn bcast_of(shape: &Shape) -> Option<u8> {
     fits.then(|| BCAST + shape.root as u8)
 }
 
-/// Returns the kernel's group and arguments for an operation, if the kernel does it. All members decide
-/// alike.
-fn carried(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
-) -> Option<(Arc<OffloadGroup>, Carried)> {
-    let place = match &*comm.collectives.offloaded.borrow(held) {
-        Standing::Ready(place, _) => Arc::clone(place),
-        Standing::Open | Standing::None | Standing::Several(_) => return None,
-    };
-    Some((place, what_of(process, comm, operation)?))
+/// The kernel's part in an operation.
+#[derive(Debug)]
+pub(in crate::collective) enum KernelRoute {
+    /// Each member is alone on its host, and calls the kernel with these arguments.
+    Alone(Arc<OffloadGroup>, Carried),
+    /// Hosts have several members, whose leaders call the kernel.
+    Leaders(Arc<Hosts>, Kind),
+}
+
+/// Returns the kernel's part in an operation; `None` if the kernel does not do it. All members decide alike.
+pub(in crate::collective) fn find(cx: CommContext<'_>, call: &Call<'_>) -> Option<KernelRoute> {
+    match &*cx.comm.collectives.offloaded.borrow(cx.lane) {
+        OffloadState::Ready(place, _) => {
+            Some(KernelRoute::Alone(Arc::clone(place), what_of(cx.process, call)?))
+        }
+        OffloadState::Several(hosts) => {
+            let kind = Kind::of(cx.process, call)?;
+            let root = hosts.members.get(call.shape().root as usize).map_or(0, |(host, _)| *host);
+            let has_program = (root as usize) < PROGRAMS - usize::from(BCAST);
+            has_program.then(|| KernelRoute::Leaders(Arc::clone(hosts), kind))
+        }
+        OffloadState::Open | OffloadState::None => None,
+    }
 }
 
 /// Kind of operation in the kernel.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Kind {
+pub(in crate::collective) struct Kind {
     pub collective: Collective,
     /// Program; for broadcasts the one of the first root.
     pub program: u8,
@@ -383,15 +397,13 @@ pub(super) struct Kind {
 
 impl Kind {
     /// Returns the kind of an operation, whatever its root is; `None` if the kernel cannot do it.
-    fn of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Kind> {
-        let shape = operation.shape(comm);
+    fn of(process: &Process, call: &Call<'_>) -> Option<Kind> {
+        let shape = call.shape();
         let bytes = shape.bytes();
         let (program, operator, most) = match shape.collective {
             Collective::Barrier => (BARRIER, Operator::None, 0),
             Collective::Bcast if bytes > 0 => (BCAST, Operator::None, AREA_BYTES),
-            Collective::Allreduce if bytes > 0 => {
-                (ALLREDUCE, operator_of(operation.reducer()?)?, OPERAND_BYTES)
-            }
+            Collective::Allreduce if bytes > 0 => (ALLREDUCE, operator_of(call.reducer()?)?, OPERAND_BYTES),
             _ => return None,
         };
         // The kernel's sums are another expression than the deterministic one.
@@ -404,11 +416,11 @@ impl Kind {
 }
 
 /// Returns the kernel's arguments for an operation; `None` if the kernel cannot do it.
-fn what_of(process: &Process, comm: &Communicator, operation: &Operation<'_>) -> Option<Carried> {
-    let Kind { program, operator, bytes, .. } = Kind::of(process, comm, operation)?;
-    let shape = operation.shape(comm);
-    let program = if program == BCAST { bcast_of(&shape)? } else { program };
-    let (send, recv) = operation.sides();
+fn what_of(process: &Process, call: &Call<'_>) -> Option<Carried> {
+    let Kind { program, operator, bytes, .. } = Kind::of(process, call)?;
+    let shape = call.shape();
+    let program = if program == BCAST { bcast_of(shape)? } else { program };
+    let (send, recv) = call.sides();
     let (gives, gets) = match shape.collective {
         Collective::Barrier => (None, None),
         Collective::Bcast if shape.is_root() => (buffer(recv), None),
@@ -422,7 +434,7 @@ fn what_of(process: &Process, comm: &Communicator, operation: &Operation<'_>) ->
 }
 
 /// Returns the buffer of a side that is one array.
-pub(super) fn buffer(side: &Side<'_>) -> Option<Buffer> {
+pub(in crate::collective) fn buffer(side: &Side<'_>) -> Option<Buffer> {
     let Side::Block(array) = side else { return None };
     // SAFETY: see the module's Safety section.
     unsafe { Buffer::user(array.base, array.count, array.datatype) }.ok()
@@ -452,20 +464,20 @@ fn operator_of(reducer: &Reducer) -> Option<Operator> {
 }
 
 /// Calls the kernel with the data of this rank.
-fn begin(held: &LaneGuard, messenger: &Messenger, place: &Arc<OffloadGroup>, carried: &Carried) -> Call {
+fn begin(held: &LaneGuard, process: &Process, place: &Arc<OffloadGroup>, carried: &Carried) -> OffloadedCall {
     let data = carried.gives.as_ref().map_or(Vec::new(), Buffer::to_vec);
-    place.call(&mut messenger.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
+    place.call(&mut process.library.kernel.borrow_mut(held), carried.operation, carried.synchronises, data)
 }
 
 /// Advances a call; returns true if it is over and the result is in `gets`.
 fn move_on(
     held: &LaneGuard,
-    messenger: &Messenger,
+    process: &Process,
     place: &Arc<OffloadGroup>,
-    call: &mut Call,
+    call: &mut OffloadedCall,
     gets: Option<&Buffer>,
 ) -> Result<bool> {
-    if !place.advance(&mut messenger.kernel.borrow_mut(held), call)? {
+    if !place.advance(&mut process.library.kernel.borrow_mut(held), call)? {
         return Ok(false);
     }
     if let Some(gets) = gets {
@@ -477,104 +489,86 @@ fn move_on(
     Ok(true)
 }
 
-/// Runs an operation if the kernel can do it.
-pub(super) fn run(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
-) -> Option<Result<()>> {
-    let what = || waiting_for(operation.collective(), operation.shape(comm).root, comm);
-    if let Some(request) = start_several(held, process, comm, operation) {
-        let is_over = |held: &LaneGuard| completion::is_complete(held, process, request).unwrap_or(true);
-        progress::wait_until(held, process, &what, is_over);
-        return Some(completion::finish(held, process, request).result.map(drop));
-    }
-    let (place, carried) = carried(held, process, comm, operation)?;
-    let mut call = begin(held, process, &place, &carried);
+/// Runs an operation in the kernel and waits for its end.
+///
+/// # Errors
+/// Returns the error of a message that failed.
+pub(in crate::collective) fn run(
+    cx: &mut WaitContext<'_>,
+    call: &Call<'_>,
+    route: KernelRoute,
+) -> Result<()> {
+    let comm = cx.comm;
+    let what = || describe_wait(call.collective(), call.shape().root, comm);
+    let (place, carried) = match route {
+        KernelRoute::Alone(place, carried) => (place, carried),
+        KernelRoute::Leaders(hosts, kind) => {
+            let request = kernel_hosts::start(cx.shared(), call, (hosts, kind));
+            cx.wait_until(&what, |cx| completion::is_complete(cx.lane, cx.process, request).unwrap_or(true));
+            return completion::finish(cx.lane, cx.process, request).result.map(drop);
+        }
+    };
+    let mut offloaded = begin(cx.lane, cx.process, &place, &carried);
     let mut result = Ok(false);
-    progress::wait_until(held, process, &what, |held| {
+    cx.wait_until(&what, |cx| {
         if matches!(result, Ok(false)) {
-            result = move_on(held, process, &place, &mut call, carried.gets.as_ref());
+            result = move_on(cx.lane, cx.process, &place, &mut offloaded, carried.gets.as_ref());
         }
         !matches!(result, Ok(false))
     });
-    Some(result.map(drop))
+    result.map(drop)
 }
 
-/// Starts an operation where hosts have several members, if the kernel can do it.
-fn start_several(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
-) -> Option<RequestId> {
-    let hosts = match &*comm.collectives.offloaded.borrow(held) {
-        Standing::Several(hosts) => Arc::clone(hosts),
-        _ => return None,
+/// Starts an operation in the kernel, behind a request.
+pub(in crate::collective) fn start(cx: CommContext<'_>, call: &Call<'_>, route: KernelRoute) -> RequestId {
+    let (place, carried) = match route {
+        KernelRoute::Alone(place, carried) => (place, carried),
+        KernelRoute::Leaders(hosts, kind) => return kernel_hosts::start(cx, call, (hosts, kind)),
     };
-    let kind = Kind::of(process, comm, operation)?;
-    let root = hosts.members.get(operation.shape(comm).root as usize).map_or(0, |(host, _)| *host);
-    let has_program = (root as usize) < PROGRAMS - usize::from(BCAST);
-    has_program.then(|| hosts::start(held, process, comm, operation, (hosts, kind)))
-}
-
-/// Starts an operation as [`run`] does, behind a request.
-pub(super) fn start(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
-) -> Option<RequestId> {
-    if let Some(request) = start_several(held, process, comm, operation) {
-        return Some(request);
+    let shape = call.shape();
+    let work = Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root));
+    let request =
+        cx.process.messages.borrow_mut(cx.lane).state.insert(Request::new(work, cx.comm.context().0));
+    let offloaded = begin(cx.lane, cx.process, &place, &carried);
+    let flight = Box::new(KernelCall { place, call: offloaded, gets: carried.gets, request });
+    if let Some(activity) = flight.advance(cx.lane, cx.process, false) {
+        cx.process.add_activity(cx.lane, activity);
     }
-    let (place, carried) = carried(held, process, comm, operation)?;
-    let shape = operation.shape(comm);
-    let work = Work::Collective(shape.collective.name(), super::root_of(shape.collective, shape.root));
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
-    let call = begin(held, process, &place, &carried);
-    let flight = Box::new(KernelCall { place, call, gets: carried.gets, request });
-    if let Some(activity) = flight.advance(held, process, false) {
-        process.add_activity(held, activity);
-    }
-    Some(request)
+    request
 }
 
 /// Makes a persistent operation, if the kernel can do it; all members decide alike.
 ///
 /// # Errors
 /// Returns the error of a message that failed.
-pub(super) fn persistent(
-    held: &mut LaneGuard,
-    process: &Process,
-    comm: &Arc<Communicator>,
-    operation: &Operation<'_>,
+pub(in crate::collective) fn persistent(
+    cx: &mut WaitContext<'_>,
+    call: &Call<'_>,
 ) -> Result<Option<Arc<dyn Restart>>> {
-    agree(held, process, comm)?;
-    let hosts = match &*comm.collectives.offloaded.borrow(held) {
-        Standing::Ready(_, hosts) => Arc::clone(hosts),
-        Standing::Open | Standing::None | Standing::Several(_) => return Ok(None),
+    agree(cx)?;
+    let hosts = match &*cx.comm.collectives.offloaded.borrow(cx.lane) {
+        OffloadState::Ready(_, hosts) => Arc::clone(hosts),
+        OffloadState::Open | OffloadState::None | OffloadState::Several(_) => return Ok(None),
     };
-    let Some(carried) = what_of(process, comm, operation) else { return Ok(None) };
-    let signature = failures::signature_of(&operation.shape(comm), comm);
-    let number = internal::take_number(held, process, comm, signature)?;
+    let Some(carried) = what_of(cx.process, call) else { return Ok(None) };
+    let signature = message_signature(call.shape(), cx.comm);
+    let number = cx.take_number(signature)?;
     let tag = (number << LANE_BITS) as i32;
     // Contexts of communicators are smaller, and netd accepts each number once.
-    let group = 1 << 31 | (number & 0x7fff) << 16 | comm.context().0 & 0xffff;
-    let seat = process.kernel.borrow_mut(held).seat(|| Err("there is no seat".into()));
-    let place = seat.and_then(|seat| install(&seat, (process, comm), &hosts, group));
-    if internal::maximum(held, process, comm, u64::from(place.is_err()))? > 0 {
-        comm.collectives.forget_persistent(held, tag);
+    let group = 1 << 31 | (number & 0x7fff) << 16 | cx.comm.context().0 & 0xffff;
+    let seat = cx.process.library.kernel.borrow_mut(cx.lane).seat(|| Err("there is no seat".into()));
+    let place = seat.and_then(|seat| install(&seat, (cx.process, cx.comm), &hosts, group));
+    if cx.maximum(u64::from(place.is_err()))? > 0 {
+        cx.comm.collectives.forget_persistent(cx.lane, tag);
         return Ok(None);
     }
     let place = Arc::new(place.expect("nobody has failed"));
-    let root = super::root_of(operation.collective(), operation.shape(comm).root);
-    let what = (operation.collective(), root);
+    let root = root_of(call.collective(), call.shape().root);
+    let what = (call.collective(), root);
     // SAFETY: see the module's Safety section.
-    let owner = unsafe { Owned::new(operation) };
+    let owner = unsafe { OwnedCall::new(call) };
     Ok(Some(Arc::new(Repeated {
-        comm: Arc::clone(comm),
+        comm: Arc::clone(cx.comm),
         tag,
         place,
         what,
@@ -595,7 +589,7 @@ struct Repeated {
     /// Arguments of each call.
     carried: FirstLaneCell<Carried>,
     /// Owner of the datatypes, which keeps them alive.
-    _owner: FirstLaneCell<Owned>,
+    _owner: FirstLaneCell<OwnedCall>,
 }
 
 impl Restart for Repeated {
@@ -625,26 +619,22 @@ impl Restart for Repeated {
 #[derive(Debug)]
 struct KernelCall {
     place: Arc<OffloadGroup>,
-    call: Call,
+    call: OffloadedCall,
     /// Buffer of the result, if this rank gets one.
     gets: Option<Buffer>,
     request: RequestId,
 }
 
 impl Activity for KernelCall {
-    fn advance(
-        mut self: Box<Self>,
-        held: &LaneGuard,
-        messenger: &Messenger,
-        _: bool,
-    ) -> Option<Box<dyn Activity>> {
+    fn advance(mut self: Box<Self>, held: &LaneGuard, _: &Messenger, _: bool) -> Option<Box<dyn Activity>> {
+        let process = process::current();
         let KernelCall { place, call, gets, request } = &mut *self;
-        let error = match move_on(held, messenger, place, call, gets.as_ref()) {
+        let error = match move_on(held, process, place, call, gets.as_ref()) {
             Ok(false) => return Some(self),
             Ok(true) => None,
             Err(error) => Some(error),
         };
-        messenger.messages.borrow_mut(held).state.requests.complete(*request, error);
+        process.messages.borrow_mut(held).state.requests.complete(*request, error);
         None
     }
 

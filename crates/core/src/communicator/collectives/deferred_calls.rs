@@ -5,15 +5,15 @@ use std::collections::{HashMap, VecDeque};
 use tutti_coll::tune::UnitKey;
 use tutti_coll::tune::cycle::CyclePlace;
 
+use super::call::OwnedCall;
 use super::collected::{Maxima, Maximum};
-use super::operation::Owned;
 use super::tuning::{CallSpot, Tuning};
 use crate::inside::Reading;
 use crate::request::RequestId;
 
 /// State of a communicator for operations that wait.
 #[derive(Debug, Default)]
-pub(crate) struct Deferred {
+pub(crate) struct DeferredCalls {
     /// Operations that were called and wait to begin, in the order of calls.
     pub(crate) waiting: VecDeque<Waiting>,
     /// Agreement on what hosts offer, while it is in progress.
@@ -28,7 +28,7 @@ pub(crate) struct Deferred {
     pub(crate) made: HashMap<UnitKey, u32>,
 }
 
-impl Deferred {
+impl DeferredCalls {
     /// Counts a new tuned persistent operation; returns the number of earlier ones with the same key.
     pub(crate) fn count_made(&mut self, key: UnitKey) -> u32 {
         let made = self.made.entry(key).or_default();
@@ -49,7 +49,7 @@ pub(crate) struct Settling {
 /// An operation that was called and has not begun.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) operation: Owned,
+    pub(crate) call: OwnedCall,
     /// Tags of the operation, and of the agreement if it carries one along.
     pub(crate) tags: [i32; 2],
     /// Request that the call has returned.

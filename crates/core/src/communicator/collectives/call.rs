@@ -1,7 +1,10 @@
-//! A collective operation in the user's terms, and its translation for the planner and the engine.
+//! Calls of collectives: the arguments of a call, and the call with its [`Shape`], which later stages read.
+//!
+//! [`Arguments`] are built from what a program or the library passes. [`Call::new`] computes the shape from
+//! them, once for each call. Route, plan and execution take the shape from there.
 //!
 //! # Safety
-//! The maker of an [`Operation`] promises that the memory of its arrays fulfils the requirements of MPI-5
+//! The maker of [`Arguments`] promises that the memory of its arrays fulfils the requirements of MPI-5
 //! section 6 until the operation is over. `bind` passes that promise to the engine: the counts it
 //! multiplies are those of the blocks that the user described.
 #![allow(unsafe_code)]
@@ -12,7 +15,7 @@ use std::ptr::null_mut;
 use tutti_coll::{Collective, Shape};
 use tutti_data::{Datatype, Reducer};
 
-use super::Words;
+use super::key::CallKey;
 use crate::communicator::Communicator;
 use crate::engine::{Array, Bindings, Memory};
 
@@ -30,8 +33,8 @@ pub enum Side<'a> {
     Entries(Vec<Array<'a>>),
 }
 
-/// A collective operation at one rank.
-pub struct Operation<'a> {
+/// Arguments of a call of a collective at one rank.
+pub struct Arguments<'a> {
     collective: Collective,
     /// Root of the operation, 0 if it has none.
     root: u32,
@@ -44,102 +47,73 @@ pub struct Operation<'a> {
     /// Number of elements of each rank's block (reduce_scatter).
     blocks: Vec<u64>,
     /// Key of the call, if it can be replayed.
-    words: Option<Words>,
+    key: Option<CallKey>,
     /// Lists of counts and displacements of the call.
     lists: Vec<i64>,
     /// Addresses from which displacements count.
-    given: [*mut u8; 2],
+    bases: [*mut u8; 2],
     is_internal: bool,
 }
 
-impl<'a> Operation<'a> {
-    /// Makes an operation without root and operator.
+/// A call of a collective, with everything that later stages need of it.
+pub struct Call<'a> {
+    shape: Shape,
+    arguments: Arguments<'a>,
+}
+
+impl<'a> Arguments<'a> {
+    /// Makes arguments without root and operator.
     ///
     /// # Safety
     /// See the module's Safety section.
-    pub unsafe fn new(collective: Collective, send: Side<'a>, recv: Side<'a>) -> Operation<'a> {
-        Operation {
+    pub unsafe fn new(collective: Collective, send: Side<'a>, recv: Side<'a>) -> Arguments<'a> {
+        Arguments {
             collective,
             root: 0,
             send,
             recv,
             reducer: None,
             blocks: Vec::new(),
-            words: None,
+            key: None,
             lists: Vec::new(),
-            given: [null_mut(); 2],
+            bases: [null_mut(); 2],
             is_internal: false,
         }
     }
 
     /// Marks an operation for the library's own use, of which users want to know nothing.
-    pub fn internal(self) -> Operation<'a> {
-        Operation { is_internal: true, ..self }
-    }
-
-    /// Returns true if the operation is for the library's own use.
-    pub fn is_internal(&self) -> bool {
-        self.is_internal
+    pub fn internal(self) -> Arguments<'a> {
+        Arguments { is_internal: true, ..self }
     }
 
     /// Sets the root of the operation.
-    pub fn rooted(self, root: u32) -> Operation<'a> {
-        Operation { root, ..self }
+    pub fn with_root(self, root: u32) -> Arguments<'a> {
+        Arguments { root, ..self }
     }
 
     /// Sets the operator on the elements, and whether it commutes.
-    pub fn reducing(self, reducer: Reducer, commutative: bool) -> Operation<'a> {
-        Operation { reducer: Some((reducer, commutative)), ..self }
+    pub fn with_operator(self, reducer: Reducer, commutative: bool) -> Arguments<'a> {
+        Arguments { reducer: Some((reducer, commutative)), ..self }
     }
 
     /// Sets the number of elements of each rank's block (reduce_scatter).
-    pub fn blocks(self, blocks: Vec<u64>) -> Operation<'a> {
-        Operation { blocks, ..self }
+    pub fn with_blocks(self, blocks: Vec<u64>) -> Arguments<'a> {
+        Arguments { blocks, ..self }
     }
 
     /// Sets the key of the call, by which it can be replayed.
-    pub fn said(self, words: Words) -> Operation<'a> {
-        Operation { words: Some(words), ..self }
+    pub fn with_key(self, key: CallKey) -> Arguments<'a> {
+        Arguments { key: Some(key), ..self }
     }
 
-    /// Sets the lists of counts and displacements of the call, one behind the other. `given` holds the
+    /// Sets the lists of counts and displacements of the call, one behind the other. `bases` holds the
     /// addresses of the send and receive buffers from which displacements count.
-    pub fn listed(self, lists: Vec<i64>, given: [*mut u8; 2]) -> Operation<'a> {
-        Operation { lists, given, ..self }
+    pub fn with_lists(self, lists: Vec<i64>, bases: [*mut u8; 2]) -> Arguments<'a> {
+        Arguments { lists, bases, ..self }
     }
 
-    /// Returns the values given to [`Operation::listed`], or empty and null if none.
-    pub(crate) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
-        (&self.lists, self.given)
-    }
-
-    /// Returns the key of the call, if it identifies the call completely.
-    pub(crate) fn words(&self) -> Option<Words> {
-        self.words
-    }
-
-    /// Returns the collective of the operation.
-    pub fn collective(&self) -> Collective {
-        self.collective
-    }
-
-    /// Returns the send and the receive buffer.
-    pub(crate) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
-        (&self.send, &self.recv)
-    }
-
-    /// Returns the operator, if there is one.
-    pub(crate) fn reducer(&self) -> Option<&Reducer> {
-        self.reducer.as_ref().map(|(reducer, _)| reducer)
-    }
-
-    /// Returns the operator and whether it commutes.
-    pub(crate) fn operator(&self) -> Option<&(Reducer, bool)> {
-        self.reducer.as_ref()
-    }
-
-    /// Returns the shape of the operation, from which the planner selects an algorithm.
-    pub fn shape(&self, comm: &Communicator) -> Shape {
+    /// Computes the shape of the operation on a communicator.
+    fn shape(&self, comm: &Communicator) -> Shape {
         use Collective as C;
         let rank = comm.number(comm.rank(), false);
         let in_place = matches!(self.send, Side::InPlace) || matches!(self.recv, Side::InPlace);
@@ -173,40 +147,6 @@ impl<'a> Operation<'a> {
         shape
     }
 
-    /// Binds the engine to the memory of the operation.
-    pub(crate) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
-        use Collective as C;
-        if let Some((reducer, _)) = &self.reducer {
-            bindings.operate(reducer);
-        }
-        // Numbers of ranks: those that a block comes from or goes to, and those that a result is divided
-        // among.
-        let (all, members) = (u64::from(comm.peers().size()), u64::from(comm.size()));
-        let total = self.blocks.iter().sum::<u64>();
-        let in_place = matches!(self.send, Side::InPlace);
-        let (send_blocks, recv_blocks) = match self.collective {
-            C::Scatter => (all, 1),
-            C::Gather | C::Allgather => (1, all),
-            C::Alltoall => (all, all),
-            C::ReduceScatterBlock => (members, if in_place { members } else { 1 }),
-            C::NeighborAllgather | C::NeighborAlltoall => {
-                let (sources, destinations) = comm.degrees();
-                let one = self.collective == C::NeighborAllgather;
-                (if one { 1 } else { destinations as u64 }, sources as u64)
-            }
-            _ => (1, 1),
-        };
-        let mut send_entries = arrays(&self.send).iter().copied();
-        let mut recv_entries = arrays(&self.recv).iter().copied();
-        let send = memory(&self.send, send_blocks, &mut send_entries);
-        let mut recv = memory(&self.recv, recv_blocks, &mut recv_entries);
-        if let (C::ReduceScatter, true, Memory::Whole(array)) = (self.collective, in_place, &mut recv) {
-            array.count = total;
-        }
-        // SAFETY: the maker of the operation has promised it; see the module's Safety section.
-        unsafe { bindings.bind(send, recv, &self.blocks) };
-    }
-
     /// Returns the number of bytes that a side describes, or of elements for a reduction.
     fn units(&self, side: &Side<'_>) -> u64 {
         match (side, &self.reducer) {
@@ -216,19 +156,105 @@ impl<'a> Operation<'a> {
     }
 }
 
-/// An operation that is stored until it can begin.
-pub(crate) struct Owned {
-    operation: Operation<'static>,
+impl<'a> Call<'a> {
+    /// Makes the call of these arguments on a communicator, and computes its shape.
+    pub fn new(comm: &Communicator, arguments: Arguments<'a>) -> Call<'a> {
+        Call { shape: arguments.shape(comm), arguments }
+    }
+
+    /// Returns the shape of the operation, from which the planner selects an algorithm.
+    #[inline]
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Returns the collective that is called.
+    #[inline]
+    pub fn collective(&self) -> Collective {
+        self.shape.collective
+    }
+
+    /// Returns true if the operation is for the library's own use.
+    pub(crate) fn is_internal(&self) -> bool {
+        self.arguments.is_internal
+    }
+
+    /// Returns the lists of [`Arguments::with_lists`] and their bases, or empty and null if there are none.
+    pub(crate) fn lists(&self) -> (&[i64], [*mut u8; 2]) {
+        (&self.arguments.lists, self.arguments.bases)
+    }
+
+    /// Returns the key of the call, if it identifies the call completely.
+    pub(crate) fn key(&self) -> Option<CallKey> {
+        self.arguments.key
+    }
+
+    /// Returns the send and the receive buffer.
+    pub(crate) fn sides(&self) -> (&Side<'a>, &Side<'a>) {
+        (&self.arguments.send, &self.arguments.recv)
+    }
+
+    /// Returns the operator, if there is one.
+    pub(crate) fn reducer(&self) -> Option<&Reducer> {
+        self.arguments.reducer.as_ref().map(|(reducer, _)| reducer)
+    }
+
+    /// Returns the operator and whether it commutes.
+    pub(crate) fn operator(&self) -> Option<&(Reducer, bool)> {
+        self.arguments.reducer.as_ref()
+    }
+
+    /// Binds the engine to the memory of the operation.
+    pub(crate) fn bind(&self, bindings: &mut Bindings, comm: &Communicator) {
+        use Collective as C;
+        if let Some((reducer, _)) = &self.arguments.reducer {
+            bindings.operate(reducer);
+        }
+        // Numbers of ranks: those that a block comes from or goes to, and those that a result is divided
+        // among.
+        let (all, members) = (u64::from(comm.peers().size()), u64::from(comm.size()));
+        let total = self.arguments.blocks.iter().sum::<u64>();
+        let in_place = matches!(self.arguments.send, Side::InPlace);
+        let (send_blocks, recv_blocks) = match self.arguments.collective {
+            C::Scatter => (all, 1),
+            C::Gather | C::Allgather => (1, all),
+            C::Alltoall => (all, all),
+            C::ReduceScatterBlock => (members, if in_place { members } else { 1 }),
+            C::NeighborAllgather | C::NeighborAlltoall => {
+                let (sources, destinations) = comm.degrees();
+                let one = self.arguments.collective == C::NeighborAllgather;
+                (if one { 1 } else { destinations as u64 }, sources as u64)
+            }
+            _ => (1, 1),
+        };
+        let mut send_entries = arrays(&self.arguments.send).iter().copied();
+        let mut recv_entries = arrays(&self.arguments.recv).iter().copied();
+        let send = memory(&self.arguments.send, send_blocks, &mut send_entries);
+        let mut recv = memory(&self.arguments.recv, recv_blocks, &mut recv_entries);
+        if let (C::ReduceScatter, true, Memory::Whole(array)) =
+            (self.arguments.collective, in_place, &mut recv)
+        {
+            array.count = total;
+        }
+        // SAFETY: the maker of the operation has promised it; see the module's Safety section.
+        unsafe { bindings.bind(send, recv, &self.arguments.blocks) };
+    }
+}
+
+/// A call that is stored until its operation can begin.
+pub(crate) struct OwnedCall {
+    call: Call<'static>,
     /// Datatypes of its arrays, kept alive.
     _datatypes: Box<[Datatype]>,
 }
 
-impl Owned {
-    /// Copies an operation, with its datatypes.
+impl OwnedCall {
+    /// Copies a call, with its datatypes.
     ///
     /// # Safety
-    /// The memory of the arrays must stay as the operation's maker has promised.
-    pub(crate) unsafe fn new(operation: &Operation<'_>) -> Owned {
+    /// The memory of the arrays must stay as the maker of the arguments has promised.
+    pub(crate) unsafe fn new(call: &Call<'_>) -> OwnedCall {
+        let arguments = &call.arguments;
         let of = |side: &Side<'_>| -> Vec<Datatype> {
             match side {
                 Side::Block(array) => vec![array.datatype.clone()],
@@ -236,9 +262,9 @@ impl Owned {
                 Side::Absent | Side::InPlace => Vec::new(),
             }
         };
-        let send = of(&operation.send);
+        let send = of(&arguments.send);
         let split = send.len();
-        let datatypes: Box<[Datatype]> = send.into_iter().chain(of(&operation.recv)).collect();
+        let datatypes: Box<[Datatype]> = send.into_iter().chain(of(&arguments.recv)).collect();
         let kept = |place: usize| -> &'static Datatype {
             let datatype: *const Datatype = &raw const datatypes[place];
             // SAFETY: the boxed slice neither moves nor changes while the value lives, and the value lends
@@ -260,34 +286,34 @@ impl Owned {
                 Side::Entries(all.iter().enumerate().map(entry).collect())
             }
         };
-        let (send, recv) = (side(&operation.send, 0), side(&operation.recv, split));
+        let (send, recv) = (side(&arguments.send, 0), side(&arguments.recv, split));
         // SAFETY: passed on.
-        let kept = unsafe { Operation::new(operation.collective, send, recv) };
-        let kept = Operation {
-            is_internal: operation.is_internal,
-            root: operation.root,
-            reducer: operation.reducer.clone(),
-            blocks: operation.blocks.clone(),
-            words: operation.words,
-            lists: operation.lists.clone(),
-            given: operation.given,
+        let kept = unsafe { Arguments::new(arguments.collective, send, recv) };
+        let kept = Arguments {
+            is_internal: arguments.is_internal,
+            root: arguments.root,
+            reducer: arguments.reducer.clone(),
+            blocks: arguments.blocks.clone(),
+            key: arguments.key,
+            lists: arguments.lists.clone(),
+            bases: arguments.bases,
             ..kept
         };
-        Owned { operation: kept, _datatypes: datatypes }
+        OwnedCall { call: Call { shape: call.shape, arguments: kept }, _datatypes: datatypes }
     }
 
-    /// Calls `work` with the operation.
-    pub(crate) fn with<R>(&self, work: impl FnOnce(&Operation<'_>) -> R) -> R {
-        work(&self.operation)
+    /// Returns the call.
+    pub(crate) fn call(&self) -> &Call<'_> {
+        &self.call
     }
 }
 
 // SAFETY: addresses with a promise about them, valid in every thread of the process.
-unsafe impl Send for Owned {}
+unsafe impl Send for OwnedCall {}
 
-impl fmt::Debug for Owned {
+impl fmt::Debug for OwnedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Owned").field("collective", &self.operation.collective).finish_non_exhaustive()
+        f.debug_struct("OwnedCall").field("shape", &self.call.shape).finish_non_exhaustive()
     }
 }
 

@@ -35,7 +35,7 @@ use crate::engine::{Exposed, Remote, copy_to_peer};
 const STREAMED_BYTES: u64 = 16 << 10;
 
 /// Memory of a peer, as this rank can reach it.
-pub(super) enum Found {
+pub(in crate::collective) enum Found {
     /// A copy of the memory from the offset on, in the owner's bank.
     Carried(*const u8),
     /// The memory itself.
@@ -47,13 +47,13 @@ impl CommPort<'_> {
     fn carrier(&self) -> Carrier<'_> {
         let (banks, slot) = self.banks();
         let turn = self.ticket.turn.as_ref().expect("who lends has a turn");
-        let rank = self.comm.rank().0;
+        let rank = self.cx.comm.rank().0;
         Carrier { banks, slot, bank_bytes: turn.bank_bytes(), rank }
     }
 
     /// Exposes memory of this rank to its peers.
-    pub(super) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
-        let near = access == Access::Read && self.carrier().bytes(memory) >= self.messenger.near_bytes;
+    pub(in crate::collective) fn lend(&mut self, number: u16, memory: Exposed<'_>, access: Access) {
+        let near = access == Access::Read && self.carrier().bytes(memory) >= self.cx.process.near_bytes;
         let record = if near { self.record_near(number, memory) } else { None };
         if record.is_some() || !self.carry(number, memory, access) {
             let record = record.unwrap_or_else(|| self.record(number, memory, access));
@@ -72,12 +72,12 @@ impl CommPort<'_> {
 
     /// Returns the record of memory that peers can read without a system call; `None` if it is not mapped.
     fn record_near(&mut self, number: u16, memory: Exposed<'_>) -> Option<Record> {
-        if !self.messenger.exposures.borrow_mut(self.held).is_told() {
+        if !self.cx.process.exposures.borrow_mut(self.cx.lane).is_told() {
             return None;
         }
         let record = self.record(number, memory, Access::Read);
         if !record.is_wholly_near() {
-            self.messenger.exposures.borrow_mut(self.held).withdraw(&record);
+            self.cx.process.exposures.borrow_mut(self.cx.lane).withdraw(&record);
             return None;
         }
         Some(record)
@@ -95,7 +95,7 @@ impl CommPort<'_> {
             Access::ReadWrite => exposure::Access::ReadWrite,
         };
         let carrier = self.carrier();
-        let mut exposures = self.messenger.exposures.borrow_mut(self.held);
+        let mut exposures = self.cx.process.exposures.borrow_mut(self.cx.lane);
         // SAFETY: see the module.
         unsafe {
             match memory {
@@ -112,7 +112,7 @@ impl CommPort<'_> {
     }
 
     /// Returns the memory that a peer has published, or one entry of it.
-    pub(super) fn find(&self, remote: Remote) -> Found {
+    pub(in crate::collective) fn find(&self, remote: Remote) -> Found {
         let carrier = self.carrier();
         if let Some(copy) = carrier.carried(self.member(remote.peer), remote) {
             return Found::Carried(copy);
@@ -124,7 +124,7 @@ impl CommPort<'_> {
         let edges = banks.edges(slot, self.member(peer), usize::from(number));
         let edges = edges.map_or(ptr::null(), |room| room.cast_const().cast());
         let local = self.local(peer);
-        let mut exposures = self.messenger.exposures.borrow_mut(self.held);
+        let mut exposures = self.cx.process.exposures.borrow_mut(self.cx.lane);
         // SAFETY: see the module.
         let window =
             unsafe { exposures.open(Peer(local), &record, edges, carrier.table(self.member(peer), number)) };
@@ -139,7 +139,7 @@ impl CommPort<'_> {
     }
 
     /// Copies a peer's memory into a buffer of this rank.
-    pub(super) fn fetch(&self, from: Remote, into: &Buffer) -> Result<()> {
+    pub(in crate::collective) fn fetch(&self, from: Remote, into: &Buffer) -> Result<()> {
         match self.find(from) {
             Found::Carried(copy) => {
                 // SAFETY: the schedule fetches no more than was exposed.
@@ -167,7 +167,7 @@ impl CommPort<'_> {
     }
 
     /// Copies a buffer of this rank to a peer's memory.
-    pub(super) fn deliver(&self, from: &Buffer, into: Remote) -> Result<()> {
+    pub(in crate::collective) fn deliver(&self, from: &Buffer, into: Remote) -> Result<()> {
         let Found::Lent(window) = self.find(into) else { unreachable!("only what is read travels by value") };
         from.drain_to(|position, piece| {
             let (offset, bytes) = (into.offset + position, piece.len() as u64);
@@ -205,7 +205,7 @@ impl CommPort<'_> {
             let piece = &mut into[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, until the copy is made.
             let piece = unsafe { Buffer::bytes_at(piece.as_mut_ptr(), bytes) };
-            served::get(self.held, self.messenger, self.world(peer), self.own_envelope(0), address, piece)
+            served::get(self.cx.lane, self.cx.process, self.world(peer), self.own_envelope(0), address, piece)
         })
     }
 
@@ -224,7 +224,7 @@ impl CommPort<'_> {
             let piece = &from[done as usize..][..bytes as usize];
             // SAFETY: the piece is this process's own, and is only read, until the copy is made.
             let piece = unsafe { Buffer::bytes_at(piece.as_ptr().cast_mut(), bytes) };
-            served::put(self.held, self.messenger, self.world(peer), self.own_envelope(0), address, piece)
+            served::put(self.cx.lane, self.cx.process, self.world(peer), self.own_envelope(0), address, piece)
         })
     }
 
@@ -238,18 +238,18 @@ impl CommPort<'_> {
                 |why| Error::new(ErrorClass::Buffer, why),
             ));
         }
-        self.messenger.exposures.borrow_mut(self.held).is_refused(Peer(self.local(peer)), error);
+        self.cx.process.exposures.borrow_mut(self.cx.lane).is_refused(Peer(self.local(peer)), error);
         Ok(())
     }
 
     /// Returns the rank in the world of a rank of the communicator.
     fn world(&self, rank: u32) -> WorldRank {
-        self.comm.group().get(Rank(rank)).expect("a schedule names ranks of its communicator")
+        self.cx.comm.group().get(Rank(rank)).expect("a schedule names ranks of its communicator")
     }
 
     /// Returns the local rank of a rank of the communicator, which must be on this host.
     fn local(&self, rank: u32) -> u32 {
-        self.messenger.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
+        self.cx.process.job.local_rank(self.world(rank).0).expect("memory is lent within a host")
     }
 }
 

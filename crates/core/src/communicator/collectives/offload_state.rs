@@ -10,7 +10,7 @@ use crate::offload::OffloadGroup;
 
 /// State of the offload for one communicator.
 #[derive(Debug, Default)]
-pub(crate) enum Standing {
+pub(crate) enum OffloadState {
     /// Not decided so far.
     #[default]
     Open,
@@ -66,7 +66,7 @@ impl Collectives {
     /// Returns the communicators that this one uses internally for the offload.
     pub(crate) fn parts(&self, held: &LaneGuard) -> Vec<Arc<Communicator>> {
         match &*self.offloaded.borrow(held) {
-            Standing::Several(hosts) => {
+            OffloadState::Several(hosts) => {
                 let leaders = hosts.leaders.iter().map(Arc::clone);
                 leaders.chain([Arc::clone(&hosts.up), Arc::clone(&hosts.down)]).collect()
             }

@@ -23,13 +23,13 @@
 
 use tutti_base::ids::Plane;
 use tutti_base::{ContextId, Error, ErrorClass, WorldRank};
-use tutti_coll::select::Choice;
-use tutti_coll::{Collective, Shape};
+use tutti_coll::Collective;
 use tutti_sys::clock;
 
-use super::port::CommPort;
+use crate::collective::context::CommContext;
+use crate::collective::execution::port::CommPort;
 use crate::communicator::Communicator;
-use crate::communicator::collectives::begun::Begun;
+use crate::communicator::collectives::history::CallHistory;
 use crate::communicator::collectives::{Channel, OperationState, agreement as of_banks};
 use crate::error_handler::ErrorHandler;
 use crate::lanes::LaneGuard;
@@ -44,39 +44,10 @@ use crate::wire::{Packet, Signature};
 /// which doubles each time.
 const ASKED: usize = 16;
 
-/// Bits of a signature that hash the number of bytes.
-const BYTES_FIELD: Signature = 0x1f;
-
-/// Returns the signature in the messages of an operation. It contains only what is equal at all members.
-pub(super) fn signature_of(shape: &Shape, comm: &Communicator) -> Signature {
-    use Collective as C;
-    if comm.inter().is_some() || shape.collective.is_of_neighbours() {
-        return agreement::signature(shape.collective, 0, 0);
-    }
-    let bytes = match shape.collective {
-        C::Gatherv | C::Scatterv | C::Alltoallv => 0,
-        _ => shape.count.wrapping_mul(shape.unit_bytes),
-    };
-    agreement::signature(shape.collective, shape.root, bytes)
-}
-
-/// Returns the signature of an operation whose algorithm was tried or learned. It includes the algorithm,
-/// so that members with different algorithms do not wait for each other.
-pub(super) fn signature_by(shape: &Shape, comm: &Communicator, choice: &Choice) -> Signature {
-    let by = agreement::signature(shape.collective, 0, mixed(choice));
-    signature_of(shape, comm) ^ by & BYTES_FIELD
-}
-
-/// Returns a hash of a choice of algorithm and its parameters.
-pub(super) fn mixed(choice: &Choice) -> u64 {
-    let [index, radix, segment, _] = choice.words();
-    [radix, segment].iter().fold(index, |hash, word| hash.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ word)
-}
-
 /// Returns an error if another member has given up the operation of this port.
 #[inline]
-pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
-    let messages = port.messenger.messages.borrow(port.held);
+pub(in crate::collective) fn failure_of(port: &CommPort<'_>) -> Option<Error> {
+    let messages = port.cx.process.messages.borrow(port.cx.lane);
     if messages.state.failed_operations.is_empty() {
         return None;
     }
@@ -86,8 +57,8 @@ pub(super) fn of(port: &CommPort<'_>) -> Option<Error> {
 
 /// Returns an error if a member has sent a message of another operation instead. Only for operations that
 /// wait for long.
-pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
-    let messages = port.messenger.messages.borrow(port.held);
+pub(in crate::collective) fn mismatched_message(port: &CommPort<'_>) -> Option<Error> {
+    let messages = port.cx.process.messages.borrow(port.cx.lane);
     if messages.state.kept() == 0 || has_users_tag(port) {
         return None;
     }
@@ -98,21 +69,26 @@ pub(super) fn dissent(port: &CommPort<'_>) -> Option<Error> {
 /// sign is a message that matches no operation of this rank. Members that still wait in that operation get
 /// a report. Does nothing while background operations are active, which may use the message.
 #[inline]
-pub(super) fn overdue(port: &CommPort<'_>) -> Option<Error> {
-    let none = port.messenger.messages.borrow(port.held).state.kept() == 0;
-    if none { None } else { find_overdue(port) }
+pub(in crate::collective) fn leftover_mismatch(port: &CommPort<'_>) -> Option<Error> {
+    let none = port.cx.process.messages.borrow(port.cx.lane).state.kept() == 0;
+    if none { None } else { find_leftover_mismatch(port) }
 }
 
 /// Searches for such a message, after the quick check has found that messages are left.
 #[cold]
-fn find_overdue(port: &CommPort<'_>) -> Option<Error> {
-    if has_users_tag(port) || !port.messenger.activities.borrow(port.held).is_empty() {
+fn find_leftover_mismatch(port: &CommPort<'_>) -> Option<Error> {
+    if has_users_tag(port) || !port.cx.process.activities.borrow(port.cx.lane).is_empty() {
         return None;
     }
-    let found =
-        port.messenger.messages.borrow(port.held).state.overdue(port.own_envelope(0), port.ticket.signature);
+    let found = port
+        .cx
+        .process
+        .messages
+        .borrow(port.cx.lane)
+        .state
+        .overdue(port.own_envelope(0), port.ticket.signature);
     let (tag, error) = found?;
-    tell_of(port, tag, &error);
+    report_failure_of(port, tag, &error);
     Some(error)
 }
 
@@ -149,7 +125,9 @@ pub(crate) fn unreceived(held: &LaneGuard, process: &Process) -> Option<Unreceiv
         first.get_or_insert(found);
     }
     let communicators = process.library.communicators.borrow(held);
-    let by_banks = communicators.values().find_map(|comm| untold_by_banks(held, process, comm));
+    let by_banks = communicators
+        .values()
+        .find_map(|comm| unreported_mismatch_in_banks(CommContext::new(held, process, comm)));
     by_banks.map(|error| Unreceived { error, is_disagreement: true }).or(first)
 }
 
@@ -157,52 +135,53 @@ pub(crate) fn unreceived(held: &LaneGuard, process: &Process) -> Option<Unreceiv
 /// are over here. That happens if each member only had to leave data for others. Slow; called when the
 /// communicator is about to be freed.
 #[cold]
-pub fn untold(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
-    let Channel::Own = comm.collectives.channel else { return None };
-    if !messenger.activities.borrow(held).is_empty() {
+pub fn unreported_mismatch(cx: CommContext<'_>) -> Option<Error> {
+    let Channel::Own = cx.comm.collectives.channel else { return None };
+    if !cx.process.activities.borrow(cx.lane).is_empty() {
         return None;
     }
-    let context = comm.context().plane(Plane::Collective);
+    let context = cx.comm.context().plane(Plane::Collective);
     // A persistent operation may be started after its communicator is freed, at a faster member first.
-    let state = comm.collectives.state.borrow(held);
-    let is_awaited = |tag| tag & PERSISTENT != 0 && state.begun.of(tag, 0).is_some();
-    let left_over = messenger.messages.borrow(held).state.left_over(context, is_awaited);
+    let state = cx.comm.collectives.state.borrow(cx.lane);
+    let is_awaited = |tag| tag & PERSISTENT != 0 && state.history.signature(tag, 0).is_some();
+    let left_over = cx.process.messages.borrow(cx.lane).state.left_over(context, is_awaited);
     drop(state);
     if left_over.is_some() {
         return left_over;
     }
-    untold_by_banks(held, messenger, comm)
+    unreported_mismatch_in_banks(cx)
 }
 
 /// Does the same check with the signatures that members have noted in the banks of the host.
-fn untold_by_banks(held: &LaneGuard, messenger: &Messenger, comm: &Communicator) -> Option<Error> {
-    let context = comm.context().plane(Plane::Collective);
-    if messenger.messages.borrow(held).state.failed_operations.may_be_in(context) {
+fn unreported_mismatch_in_banks(cx: CommContext<'_>) -> Option<Error> {
+    let context = cx.comm.context().plane(Plane::Collective);
+    if cx.process.messages.borrow(cx.lane).state.failed_operations.may_be_in(context) {
         return None;
     }
-    let node = &comm.collectives.node;
-    let operations = comm.collectives.state.borrow(held).operations;
-    let banks = node.banks(held)?;
-    let place = || name_of(held, comm.context().0);
-    let rank_of = |member| node.rank_of(messenger, comm, member);
-    Begun::latest(operations).find_map(|number| of_banks::untold(&banks, number, place, rank_of))
+    let node = &cx.comm.collectives.node;
+    let operations = cx.comm.collectives.state.borrow(cx.lane).operations;
+    let banks = node.banks(cx.lane)?;
+    let place = || name_of(cx.lane, cx.comm.context().0);
+    let rank_of = |member| node.rank_of(cx.process, cx.comm, member);
+    CallHistory::latest(operations)
+        .find_map(|number| of_banks::unreported_mismatch(&banks, number, place, rank_of))
 }
 
 /// Returns true if operations use a tag of the user, which successive operations share.
 fn has_users_tag(port: &CommPort<'_>) -> bool {
-    matches!(port.comm.collectives.channel, Channel::Outside(_))
+    matches!(port.cx.comm.collectives.channel, Channel::Outside(_))
 }
 
 /// Reports to all members that this one has given the operation up, unless the error ends the job.
 #[cold]
-pub(super) fn tell(port: &CommPort<'_>, error: &Error) {
-    tell_of(port, port.ticket.tag, error);
+pub(in crate::collective) fn report_failure(port: &CommPort<'_>, error: &Error) {
+    report_failure_of(port, port.ticket.tag, error);
 }
 
 /// Reports the same for the operation with this tag.
 #[cold]
-fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
-    let (messenger, comm, held) = (port.messenger, port.comm, port.held);
+fn report_failure_of(port: &CommPort<'_>, tag: i32, error: &Error) {
+    let (messenger, comm, held) = (port.cx.process, port.cx.comm, port.cx.lane);
     let ends = matches!(*comm.error_handler.borrow(held), ErrorHandler::Fatal | ErrorHandler::Abort);
     let mut messages = messenger.messages.borrow_mut(held);
     if !ends && !has_users_tag(port) {
@@ -221,16 +200,16 @@ fn tell_of(port: &CommPort<'_>, tag: i32, error: &Error) {
 
 /// Sends inquiries if the operation of this port has waited for long.
 #[cold]
-pub(super) fn ask(port: &mut CommPort<'_>) {
+pub(in crate::collective) fn send_inquiries(port: &mut CommPort<'_>) {
     if has_users_tag(port) || !port.ticket.patience.is_over(clock::now_ns()) {
         return;
     }
     let own = port.own_envelope(0);
-    let (comm, ticket) = (port.comm, &*port.ticket);
-    let mut messages = port.messenger.messages.borrow_mut(port.held);
+    let (comm, ticket) = (port.cx.comm, &*port.ticket);
+    let mut messages = port.cx.process.messages.borrow_mut(port.cx.lane);
     let Awaited { sources, peers } = messages.state.requests.awaited(comm.context().0, own);
     let sources = sources.into_iter().filter_map(|source| comm.process(source));
-    let sources = sources.chain(peers).filter(|peer| *peer != port.messenger.rank);
+    let sources = sources.chain(peers).filter(|peer| *peer != port.cx.process.rank);
     let mut asked: Vec<_> = sources.take(ASKED).collect();
     if ticket.turn.is_some() {
         // Flags carry no identity of their owner, so members are asked in turn.
@@ -252,10 +231,10 @@ pub(super) fn ask(port: &mut CommPort<'_>) {
 
 /// Returns an error if the operation of this port waits for the flag of a member that has left MPI.
 #[cold]
-pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
+pub(in crate::collective) fn departed_member(port: &mut CommPort<'_>) -> Option<Error> {
     let member = port.ticket.patience.awaited?;
-    let world = port.comm.process(member)?;
-    let local = port.messenger.local_rank(world).filter(|local| port.messenger.job.has_left(*local))?;
+    let world = port.cx.comm.process(member)?;
+    let local = port.cx.process.local_rank(world).filter(|local| port.cx.process.job.has_left(*local))?;
     // The flag may have been set between the check of it and the check of its owner, so it is checked once
     // more.
     if port.ticket.patience.suspect.replace(local) != Some(local) {
@@ -270,9 +249,9 @@ pub(super) fn departed(port: &mut CommPort<'_>) -> Option<Error> {
 
 /// Returns an error if a member has answered that it has begun this operation with another signature.
 #[cold]
-pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
+pub(in crate::collective) fn mismatch_by_reply(port: &CommPort<'_>) -> Option<Error> {
     let own = port.own_envelope(0);
-    let mut messages = port.messenger.messages.borrow_mut(port.held);
+    let mut messages = port.cx.process.messages.borrow_mut(port.cx.lane);
     let of_made = port.ticket.patience.made;
     let mut of = |tag, mine| {
         messages
@@ -287,7 +266,7 @@ pub(super) fn answered(port: &CommPort<'_>) -> Option<Error> {
 /// Answers the inquiry of a member whose signature for an operation is `theirs`. Sends an answer only if
 /// this rank has begun it with a conflicting signature.
 #[cold]
-pub(crate) fn answer(
+pub(crate) fn answer_inquiry(
     held: &LaneGuard,
     process: &Process,
     from: WorldRank,
@@ -296,7 +275,7 @@ pub(crate) fn answer(
 ) {
     let context = ContextId::of_plane(envelope.context);
     let Some(comm) = process.library.communicators.borrow(held).get(&context.0).cloned() else { return };
-    let Some(mine) = begun(held, &comm, envelope.tag) else { return };
+    let Some(mine) = signature_of_begun(held, &comm, envelope.tag) else { return };
     if agreement::disagreement(theirs, mine, envelope.source).is_some() {
         let envelope = Envelope { source: comm.number(comm.rank(), false), ..envelope };
         let mut messages = process.messages.borrow_mut(held);
@@ -306,13 +285,13 @@ pub(crate) fn answer(
 }
 
 /// Returns the signature with which this rank has begun an operation, if it has and remembers it.
-fn begun(held: &LaneGuard, comm: &Communicator, tag: i32) -> Option<Signature> {
+fn signature_of_begun(held: &LaneGuard, comm: &Communicator, tag: i32) -> Option<Signature> {
     let state = comm.collectives.state.borrow(held);
-    let OperationState { begun, operations, .. } = &*state;
-    begun.of(tag, *operations)
+    let OperationState { history, operations, .. } = &*state;
+    history.signature(tag, *operations)
 }
 
 /// Returns the signature of making a persistent operation.
-pub(super) fn signature_of_making(collective: Collective) -> Signature {
+pub(in crate::collective) fn signature_of_making(collective: Collective) -> Signature {
     agreement::making(collective)
 }

@@ -18,18 +18,17 @@ use tutti_coll::{Collective, lower};
 use tutti_data::Datatype;
 use tutti_offload::layout::AREA_BYTES;
 
-use super::nonblocking;
-use super::offloaded::{BCAST, Kind, buffer};
-use super::{Activity, Operation};
+use super::kernel::{BCAST, Kind, buffer};
 use crate::buffer::Buffer;
-use crate::communicator::Communicator;
-use crate::communicator::collectives::hosts::Hosts;
-use crate::communicator::collectives::operation::{Owned, Side};
+use crate::collective;
+use crate::collective::context::{CommContext, root_of};
+use crate::communicator::collectives::call::{Arguments, Call, OwnedCall, Side};
+use crate::communicator::collectives::offload_state::Hosts;
 use crate::completion;
 use crate::engine::Array;
 use crate::lanes::LaneGuard;
-use crate::messenger::Messenger;
-use crate::offload::Call;
+use crate::messenger::{Activity, Messenger};
+use crate::offload::OffloadedCall;
 use crate::process::{Process, started};
 use crate::request::{Request, RequestId, Work};
 
@@ -55,7 +54,7 @@ enum Part {
 #[derive(Debug)]
 struct Ascent {
     hosts: Arc<Hosts>,
-    operation: Owned,
+    call: OwnedCall,
     kind: Kind,
     /// Host of the root and its number on that host.
     root: (u32, u32),
@@ -67,47 +66,46 @@ struct Ascent {
     /// Request of the current part.
     pending: Option<RequestId>,
     /// Call of the kernel, at the leader.
-    call: Option<Call>,
+    offloaded: Option<OffloadedCall>,
     /// Data that the ranks of the host reduce into.
     block: Box<[u64; AREA_BYTES / 8]>,
     request: RequestId,
 }
 
 /// Starts an operation of this kind behind a request.
-pub(super) fn start(
-    held: &LaneGuard,
-    process: &Process,
-    comm: &Communicator,
-    operation: &Operation<'_>,
+pub(in crate::collective) fn start(
+    cx: CommContext<'_>,
+    call: &Call<'_>,
     (hosts, kind): (Arc<Hosts>, Kind),
 ) -> RequestId {
-    let shape = operation.shape(comm);
-    let work = Work::Collective(shape.collective.name(), super::root_of(shape.collective, shape.root));
-    let request = process.messages.borrow_mut(held).state.insert(Request::new(work, comm.context().0));
+    let shape = call.shape();
+    let work = Work::Collective(shape.collective.name(), root_of(shape.collective, shape.root));
+    let request =
+        cx.process.messages.borrow_mut(cx.lane).state.insert(Request::new(work, cx.comm.context().0));
     let turn = {
         let mut turns = hosts.turns();
         turns.next += 1;
         turns.next - 1
     };
     let member = |rank: u32| hosts.members.get(rank as usize).copied().unwrap_or_default();
-    let (root, mine) = (member(shape.root), member(comm.rank().0));
+    let (root, mine) = (member(shape.root), member(cx.comm.rank().0));
     // SAFETY: see the module's Safety section.
-    let operation = unsafe { Owned::new(operation) };
+    let call = unsafe { OwnedCall::new(call) };
     let ascent = Box::new(Ascent {
         hosts,
-        operation,
+        call,
         kind,
         root,
         mine,
         turn,
         part: Part::Up,
         pending: None,
-        call: None,
+        offloaded: None,
         block: Box::new([0; AREA_BYTES / 8]),
         request,
     });
-    if let Some(activity) = ascent.advance(held, process, false) {
-        process.add_activity(held, activity);
+    if let Some(activity) = ascent.advance(cx.lane, cx.process, false) {
+        cx.process.add_activity(cx.lane, activity);
     }
     request
 }
@@ -185,20 +183,24 @@ impl Ascent {
 
     /// Starts the part among the ranks of this host that comes first.
     fn climb(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
-        let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
+        let Ascent { hosts, call, kind, root, mine, block, .. } = self;
         let up = &hosts.up;
-        let begin = |part: &Operation<'_>| Some(nonblocking::start(held, process, up, part));
+        let begin = |part| {
+            let cx = CommContext::new(held, process, up);
+            Some(collective::start(cx, &Call::new(up, part)))
+        };
+        let whole = call.call();
+        let (send, recv) = whole.sides();
         // SAFETY: see the module's Safety section.
-        operation.with(|whole| unsafe {
-            let (send, recv) = whole.sides();
+        unsafe {
             match (kind.collective, recv) {
                 _ if hosts.is_alone() && kind.collective != Collective::Allreduce => None,
                 (Collective::Barrier, _) => {
-                    begin(&Operation::new(Collective::Barrier, Side::Absent, Side::Absent))
+                    begin(Arguments::new(Collective::Barrier, Side::Absent, Side::Absent))
                 }
                 (Collective::Bcast, Side::Block(_)) => (root.0 == mine.0)
-                    .then(|| Operation::new(Collective::Bcast, Side::Absent, recv.clone()).rooted(root.1))
-                    .and_then(|part| begin(&part)),
+                    .then(|| Arguments::new(Collective::Bcast, Side::Absent, recv.clone()).with_root(root.1))
+                    .and_then(begin),
                 (_, Side::Block(all)) => {
                     let own = if let Side::Block(_) = send { send } else { recv };
                     if hosts.is_alone() {
@@ -210,15 +212,12 @@ impl Ascent {
                     let sum = Side::Block(Array { base: block.as_mut_ptr().cast(), ..*all });
                     let sum = if mine.1 == 0 { sum } else { Side::Absent };
                     let (reducer, commutes) = whole.operator()?;
-                    begin(
-                        &Operation::new(Collective::Reduce, own.clone(), sum)
-                            .rooted(0)
-                            .reducing(reducer.clone(), *commutes),
-                    )
+                    let part = Arguments::new(Collective::Reduce, own.clone(), sum).with_root(0);
+                    begin(part.with_operator(reducer.clone(), *commutes))
                 }
                 _ => None,
             }
-        })
+        }
     }
 
     /// Starts the part in the kernel.
@@ -238,13 +237,14 @@ impl Ascent {
         let program = self.kind.program + if self.kind.program == BCAST { self.root.0 as u8 } else { 0 };
         let operation = lower::Operation { program, operator: self.kind.operator, bytes: self.kind.bytes };
         let synchronises = self.kind.collective != Collective::Bcast;
-        self.call = Some(place.call(&mut process.kernel.borrow_mut(held), operation, synchronises, data));
+        self.offloaded =
+            Some(place.call(&mut process.library.kernel.borrow_mut(held), operation, synchronises, data));
     }
 
     /// Returns true if the kernel has finished; the result is then in the user's buffer.
     fn is_called(&mut self, held: &LaneGuard, process: &Process) -> Result<bool> {
-        let (Some(place), Some(call)) = (&self.hosts.place, &mut self.call) else { return Ok(true) };
-        if !place.advance(&mut process.kernel.borrow_mut(held), call)? {
+        let (Some(place), Some(call)) = (&self.hosts.place, &mut self.offloaded) else { return Ok(true) };
+        if !place.advance(&mut process.library.kernel.borrow_mut(held), call)? {
             return Ok(false);
         }
         let is_root = self.kind.collective == Collective::Bcast && self.root.0 == self.mine.0;
@@ -261,26 +261,25 @@ impl Ascent {
 
     /// Returns the buffer of the result, or of a broadcast's data.
     fn result(&self) -> Option<Buffer> {
-        self.operation.with(|whole| buffer(whole.sides().1))
+        buffer(self.call.call().sides().1)
     }
 
     /// Starts the part among the ranks of this host that comes last.
     fn descend(&mut self, held: &LaneGuard, process: &Process) -> Option<RequestId> {
-        let Ascent { hosts, operation, kind, root, mine, block, .. } = self;
+        let Ascent { hosts, call, kind, root, mine, block, .. } = self;
         if hosts.is_alone() || kind.collective == Collective::Bcast && root.0 == mine.0 {
             return None;
         }
         let byte = Datatype::predefined(BYTE)?;
+        let result = match kind.collective {
+            Collective::Barrier => {
+                Side::Block(Array { base: block.as_mut_ptr().cast(), count: 1, datatype: byte })
+            }
+            _ => call.call().sides().1.clone(),
+        };
         // SAFETY: see the module's Safety section.
-        operation.with(|whole| unsafe {
-            let result = match kind.collective {
-                Collective::Barrier => {
-                    Side::Block(Array { base: block.as_mut_ptr().cast(), count: 1, datatype: byte })
-                }
-                _ => whole.sides().1.clone(),
-            };
-            let part = Operation::new(Collective::Bcast, Side::Absent, result).rooted(0);
-            Some(nonblocking::start(held, process, &hosts.down, &part))
-        })
+        let part = unsafe { Arguments::new(Collective::Bcast, Side::Absent, result) }.with_root(0);
+        let cx = CommContext::new(held, process, &hosts.down);
+        Some(collective::start(cx, &Call::new(cx.comm, part)))
     }
 }

@@ -25,9 +25,9 @@ const IN_LINE: u64 = (INLINE_BYTES - size_of::<u64>()) as u64;
 
 /// Record and word that an owner publishes where the word is not in the line of flag 0.
 #[repr(C)]
-pub(super) struct Published {
+pub(in crate::collective) struct Published {
     /// Record of memory that peers access in place.
-    pub(super) record: Record,
+    pub(in crate::collective) record: Record,
     /// Word for the exposure, 0 if the memory does not travel by value.
     word: u64,
 }
@@ -48,13 +48,13 @@ const PLACE_MASK: u64 = (1 << DISTANCE_SHIFT) - 1;
 
 /// View of an operation's slot for copying payloads. Members are identified by their numbers in the banks.
 #[derive(Clone, Copy)]
-pub(super) struct Carrier<'a> {
-    pub(super) banks: &'a Banks,
-    pub(super) slot: &'a Slot,
+pub(in crate::collective) struct Carrier<'a> {
+    pub(in crate::collective) banks: &'a Banks,
+    pub(in crate::collective) slot: &'a Slot,
     /// Size of the bank of the schedule, in bytes.
-    pub(super) bank_bytes: usize,
+    pub(in crate::collective) bank_bytes: usize,
     /// Rank of this member in its communicator, by which entries are numbered.
-    pub(super) rank: u32,
+    pub(in crate::collective) rank: u32,
 }
 
 /// Rows of memory that are copied to equal distances.
@@ -88,13 +88,13 @@ impl Carrier<'_> {
 
     /// Returns the address of what a member publishes of memory that does not travel by value.
     #[inline]
-    pub(super) fn published(&self, member: u32, number: u16) -> *mut Published {
+    pub(in crate::collective) fn published(&self, member: u32, number: u16) -> *mut Published {
         let records = self.banks.records(self.slot, member).cast::<Published>();
         records.wrapping_byte_add(usize::from(number) * RECORD_BYTES)
     }
 
     /// Returns the table of entries of an exposure.
-    pub(super) fn table(&self, member: u32, number: u16) -> *mut Entry {
+    pub(in crate::collective) fn table(&self, member: u32, number: u16) -> *mut Entry {
         let table = self.banks.table(self.slot, member, usize::from(number));
         table.expect("memory is lent in slots that have tables").cast()
     }
@@ -108,7 +108,7 @@ impl Carrier<'_> {
     }
 
     /// Publishes a record for exposure `number` of this member: it does not travel by value.
-    pub(super) fn lend(&self, number: u16, record: Record) {
+    pub(in crate::collective) fn lend(&self, number: u16, record: Record) {
         let me = self.banks.me();
         // SAFETY: see the module.
         unsafe {
@@ -119,14 +119,20 @@ impl Carrier<'_> {
 
     /// Returns the number of bytes that are for other members.
     #[inline]
-    pub(super) fn bytes(&self, memory: Exposed<'_>) -> u64 {
+    pub(in crate::collective) fn bytes(&self, memory: Exposed<'_>) -> u64 {
         Spread::of(memory, self.rank).bytes
     }
 
     /// Copies memory next to the bank if that is cheaper, and returns true if it did. `used` is the number
     /// of bytes taken there.
     #[inline]
-    pub(super) fn carry(&self, number: u16, memory: Exposed<'_>, access: Access, used: &mut usize) -> bool {
+    pub(in crate::collective) fn carry(
+        &self,
+        number: u16,
+        memory: Exposed<'_>,
+        access: Access,
+        used: &mut usize,
+    ) -> bool {
         if access != Access::Read {
             return false;
         }
@@ -167,7 +173,7 @@ impl Carrier<'_> {
     /// Returns the address of the copy of a member's memory, if it travels by value. `remote` selects the
     /// entry and offset.
     #[inline]
-    pub(super) fn carried(&self, peer: u32, remote: Remote) -> Option<*const u8> {
+    pub(in crate::collective) fn carried(&self, peer: u32, remote: Remote) -> Option<*const u8> {
         let Remote { slot: number, entry, offset, .. } = remote;
         let place = self.word(peer, number);
         // SAFETY: the schedule has awaited a flag that the peer posted after it wrote the word.
