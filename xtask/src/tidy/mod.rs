@@ -13,6 +13,7 @@ mod picture;
 mod scan;
 mod sources;
 mod table;
+mod walks;
 
 use std::path::Path;
 use std::process::Command;
@@ -27,6 +28,7 @@ pub fn run(root: &Path, lower: bool) -> Result<(), Vec<String>> {
     complaints.extend(arrows::check(root)?);
     complaints.extend(sources::check(root, &files)?);
     complaints.extend(entries(root)?);
+    complaints.extend(walks::check(root)?);
     complaints.extend(decisions::check(root, &files)?);
     complaints.extend(glossary::check(root, &files)?);
     complaints.extend(measurements::check(root, &files)?);
