@@ -37,8 +37,8 @@ pub struct HangWatch {
 impl HangWatch {
     /// Watch of a job without settings.
     pub const DEFAULT: HangWatch = HangWatch { after_ms: 5000, aborts: false };
-    /// Longest time, in seconds: a day.
-    const MOST_SECONDS: f64 = 86400.0;
+    /// Shortest and longest time in milliseconds: a tenth of a second and a day.
+    const RANGE_MS: std::ops::RangeInclusive<u64> = 100..=86_400_000;
 
     /// Parses `5`, `0.5`, `off`, `abort` or `abort:20`.
     pub(super) fn parse(text: &str) -> Result<HangWatch, String> {
@@ -48,11 +48,22 @@ impl HangWatch {
             Some(("abort", seconds)) => (true, seconds),
             _ => (false, text),
         };
-        let seconds =
-            seconds.parse().ok().filter(|seconds| (0.1..=HangWatch::MOST_SECONDS).contains(seconds));
+        let after_ms = milliseconds(seconds).filter(|time| HangWatch::RANGE_MS.contains(time));
         let wrong = || "seconds from 0.1 on, off, abort, or abort:SECONDS".to_string();
-        Ok(HangWatch { after_ms: (seconds.ok_or_else(wrong)? * 1000.0) as u64, aborts })
+        Ok(HangWatch { after_ms: after_ms.ok_or_else(wrong)?, aborts })
     }
+}
+
+/// Parses seconds with up to three decimals: `5`, `0.25`. Ranks must not compute with floating point here: the
+/// program may have unmasked its exceptions.
+fn milliseconds(text: &str) -> Option<u64> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let are_digits = [whole, decimals].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    if !are_digits || !(1..=3).contains(&decimals.len()) {
+        return None;
+    }
+    let scale = 10u64.pow(3 - decimals.len() as u32);
+    whole.parse::<u64>().ok()?.checked_mul(1000)?.checked_add(decimals.parse::<u64>().ok()? * scale)
 }
 
 impl std::fmt::Display for HangWatch {
@@ -60,8 +71,11 @@ impl std::fmt::Display for HangWatch {
         match *self {
             HangWatch { after_ms: 0, .. } => f.write_str("off"),
             HangWatch { after_ms, aborts } => {
-                let seconds = after_ms as f64 / 1000.0;
-                write!(f, "{}{seconds}", if aborts { "abort:" } else { "" })
+                let (seconds, rest) = (after_ms / 1000, after_ms % 1000);
+                let decimals = format!("{rest:03}");
+                let decimals = decimals.trim_end_matches('0');
+                let point = if decimals.is_empty() { "" } else { "." };
+                write!(f, "{}{seconds}{point}{decimals}", if aborts { "abort:" } else { "" })
             }
         }
     }

@@ -84,7 +84,7 @@ fn offer_others(shape: &Shape, division: Division, b: &mut Builder) {
     b.post(READY, 1);
 }
 
-/// Combines one slice of all operands at every rank, in `into`, and puts it into the bank.
+/// Combines one slice of all operands at every rank, in `into`.
 fn combine_slices(shape: &Shape, division: Division, into: BufferId, b: &mut Builder) {
     b.bank(shape.count);
     offer_others(shape, division, b);
@@ -92,10 +92,6 @@ fn combine_slices(shape: &Shape, division: Division, into: BufferId, b: &mut Bui
     let start = |slice: u32| division.start(u64::from(slice), &Default::default());
     let length = start(shape.rank + 1) - start(shape.rank);
     combine_all(shape, length, (slice(own(shape)), slice(into)), slice(BufferId::BANK), b);
-    if into != BufferId::BANK {
-        b.copy(slice(into), slice(BufferId::BANK), &[]);
-    }
-    b.post(RESULT, 1);
 }
 
 /// Reads the slices of the others from their banks.
@@ -116,6 +112,9 @@ pub fn allreduce_slices(shape: &Shape, _: &Params, b: &mut Builder) {
     }
     let division = Division::Even { parts: shape.ranks, total: shape.count };
     combine_slices(shape, division, BufferId::RECV, b);
+    let slice = |buffer| build::block(buffer, division, shape.rank);
+    b.copy(slice(BufferId::RECV), slice(BufferId::BANK), &[]);
+    b.post(RESULT, 1);
     collect_slices(shape, division, b);
 }
 
@@ -127,7 +126,9 @@ pub fn reduce_slices(shape: &Shape, _: &Params, b: &mut Builder) {
     }
     let division = Division::Even { parts: shape.ranks, total: shape.count };
     if !shape.is_root() {
-        return combine_slices(shape, division, BufferId::BANK, b);
+        combine_slices(shape, division, BufferId::BANK, b);
+        b.post(RESULT, 1);
+        return;
     }
     combine_slices(shape, division, BufferId::RECV, b);
     collect_slices(shape, division, b);
