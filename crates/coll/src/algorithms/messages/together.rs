@@ -53,6 +53,11 @@ impl Rows {
         Rows { length, ..*self }
     }
 
+    /// Returns the first `count` of the rows.
+    pub fn fewer(self, count: u32) -> Rows {
+        Rows { count, ..self }
+    }
+
     /// Returns the place of an operand as long as `like`, which has the length of a row.
     pub fn row(&self, number: impl Into<Index>, like: Span) -> Span {
         build::slot(self.room, 0, self.length, number, like)
@@ -187,7 +192,12 @@ pub fn scan(shape: &Shape, _: &Params, b: &mut Builder) {
     let (mine, into) = (whole(shape, own(shape)), whole(shape, BufferId::RECV));
     // Exclusive prefixes begin with the operand of the rank before.
     let count = shape.rank.saturating_sub(u32::from(exclusive));
-    let rows = Rows::new(count, shape.count, b);
+    let begins = exclusive && shape.rank > 0;
+    // It must not overwrite the own operand before that is sent. Nor may it wait until then: with more ranks
+    // than a window has sends, each rank would wait for the next one.
+    let is_apart = begins && mine == into;
+    let rows = Rows::new(count + u32::from(is_apart), shape.count, b);
+    let first = if is_apart { rows.row(count, into) } else { into };
     let later = shape.ranks - shape.rank - 1;
     b.repeat(later, Loop::MAX_WINDOW, |b| {
         b.send(Index::linear(i64::from(shape.rank) + 1, 1), 0, mine, &[]);
@@ -195,12 +205,15 @@ pub fn scan(shape: &Shape, _: &Params, b: &mut Builder) {
     b.repeat(count, Loop::MAX_WINDOW, |b| {
         b.recv(Index::linear(0, 1), 0, rows.row(Index::linear(0, 1), into), &[]);
     });
+    if begins {
+        b.recv(shape.rank - 1, 0, first, &[]);
+    }
     b.join();
-    match (exclusive, shape.rank) {
-        (true, 0) => return,
-        (true, rank) => drop(b.recv(rank - 1, 0, into, &[])),
+    match (exclusive, begins) {
+        (true, false) => return,
+        (true, true) => copy(first, into, b),
         (false, _) => copy(mine, into, b),
     }
     b.join();
-    rows.combine(into, b);
+    rows.fewer(count).combine(into, b);
 }
