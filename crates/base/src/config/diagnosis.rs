@@ -54,8 +54,8 @@ impl HangWatch {
     }
 }
 
-/// Parses seconds with up to three decimals: `5`, `0.25`. Ranks must not compute with floating point here: the
-/// program may have unmasked its exceptions.
+/// Parses seconds with up to three decimals: `5`, `0.25`. Ranks must not compute with floating point here:
+/// the program may have unmasked its exceptions.
 fn milliseconds(text: &str) -> Option<u64> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let are_digits = [whole, decimals].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
