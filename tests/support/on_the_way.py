@@ -139,7 +139,7 @@ class OnTheWay:
 
     def has_changed(self):
         """Returns true if one of the programs has made its change."""
-        ready, _, _ = select.select([program.stdout for program in self.programs], [], [], 0)
+        ready, _, _ = select.select([program.stdout for program in self.programs], [], [], 5)
         return any("changed" in stdout.readline() for stdout in ready)
 
     def end(self):

@@ -37,7 +37,8 @@ pub fn record(describe: &dyn Fn() -> String) -> (String, Recording) {
 /// Notes a need. The function is called only while the recorder is on. All noted needs must be met, unless
 /// [`note_any`] was called.
 pub fn note(need: impl FnOnce() -> Need) {
-    if !RECORDING.with(|recording| recording.borrow().is_some()) {
+    // A thread that ends has no recorder any more, and may still wait in a destructor.
+    if !RECORDING.try_with(|recording| recording.borrow().is_some()).unwrap_or(false) {
         return;
     }
     let need = need();
@@ -53,9 +54,10 @@ pub fn note(need: impl FnOnce() -> Need) {
 
 /// Notes that one of the needs is enough. Returns true if the recorder is on.
 pub fn note_any() -> bool {
-    RECORDING.with(|recording| {
-        recording.borrow_mut().as_mut().map(|recording| recording.mode = Mode::Any).is_some()
-    })
+    let begin = |recording: &RefCell<Option<Recording>>| {
+        recording.borrow_mut().as_mut().map(|r| r.mode = Mode::Any).is_some()
+    };
+    RECORDING.try_with(begin).unwrap_or(false)
 }
 
 /// Returns a need that all these ranks of the world must meet.

@@ -419,7 +419,8 @@ pub(in crate::collective) fn report_decision(cx: CommContext<'_>, decided: Decid
     let Decided { explanation, learned } = decided;
     let wanted = cx.process.config.collectives.explain;
     if wanted.is_on() && cx.comm.rank().0 == 0 {
-        eprintln!("Tutti: {}", explanation.text(wanted.is_all()));
+        // Times are computed for the text, and the program may have enabled traps.
+        isolated(|| eprintln!("Tutti: {}", explanation.text(wanted.is_all())));
     }
     if let Some((key, label)) = learned {
         cx.process.library.learnings.borrow_mut(cx.lane).learn(key, label);
