@@ -11,7 +11,7 @@ use tutti_base::{ErrorClass, WorldRank};
 use tutti_sys::job::Sleeper;
 use tutti_sys::{clock, event};
 use tutti_transport::waiting::{Contention, PollStep, Waiter};
-use tutti_transport::{Peer, Watch};
+use tutti_transport::{Forged, Peer, Watch};
 
 use crate::followers;
 use crate::inside;
@@ -67,9 +67,12 @@ fn heed(held: &LaneGuard, messenger: &Messenger, notice: Notice) {
 const LAUNCHER_FIRST: Duration = Duration::from_secs(1);
 
 /// Aborts the job because a peer cannot be reached. Usually it has died. The launcher knows the cause,
-/// reports it and ends this process within milliseconds.
+/// reports it and ends this process within milliseconds. A rank that has rejected forged data knows the cause
+/// itself. It reports first, as its peer finds no more than a broken connection.
 fn give_up(messenger: &Messenger, why: &str) -> ! {
-    std::thread::sleep(LAUNCHER_FIRST);
+    if !why.contains(Forged::WORDS) {
+        std::thread::sleep(LAUNCHER_FIRST);
+    }
     messenger.fail(ErrorClass::ProcAborted, why)
 }
 

@@ -84,11 +84,18 @@ impl Cover {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forged;
 
+impl Forged {
+    /// First words of the text of this error.
+    pub const WORDS: &str = "what came over the network is not what the other end sent";
+}
+
 impl fmt::Display for Forged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(
-            "what came over the network is not what the other end sent: somebody changed, repeated or \
-             inserted it on the way, or a device on the way is faulty (TUTTI_PROTECT)",
+        write!(
+            f,
+            "{}: somebody changed, repeated or inserted it on the way, or a device on the way is faulty \
+             (TUTTI_PROTECT)",
+            Forged::WORDS
         )
     }
 }

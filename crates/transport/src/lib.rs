@@ -137,6 +137,7 @@ pub use multicast::carrier::Casting;
 pub use shm::ShmLink;
 #[cfg(not(loom))]
 pub use single_copy::{CrossMemoryAttach, SingleCopy};
+pub use tutti_seal::Forged;
 #[cfg(not(loom))]
 pub use waiting::{Paused, Waiter};
 #[cfg(not(loom))]
