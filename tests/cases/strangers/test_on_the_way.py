@@ -65,8 +65,10 @@ def test_what_is_changed_ends_the_job(two, letters, way, protection, deed):
         job = run(two, letters, protection)
         assert way.has_changed()
     assert job.status != 0 and "are wrong" not in job.out, job
-    expected = "cannot be reached" if deed == "cut" else FORGED
-    assert expected in job.err, job.err
+    # If the dropped piece was the last one of its sender, nothing follows that could be found wrong, and the
+    # other rank only sees that the connection ends too early.
+    expected = {"cut": ["cannot be reached"], "drop": [FORGED, "cannot be reached"]}.get(deed, [FORGED])
+    assert any(text in job.err for text in expected), job.err
 
 
 @pytest.mark.parametrize("protection", ["auto", "authenticate", "encrypt"])
